@@ -89,7 +89,7 @@ func readSmall(path string, max int64) ([]byte, error) {
 // transformers writes those as differences from the defaults, while at the top both are always written, so their
 // absence there is an error.
 func ParseConfig(file string, text []byte) (*Config, error) {
-	p := newJSONReader(file, "config.json", text)
+	p := newJSONReader(file, "config.json", plainJSON(text))
 	top, err := p.tree("", 0)
 	if err != nil {
 		return nil, err

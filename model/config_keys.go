@@ -134,11 +134,13 @@ func (k *configKeys) number(path string, v any) (float64, error) {
 // factor checks a scale or a cap: finite, positive, and still so in float32, which the logits are computed in.
 func (k *configKeys) factor(path string, v any) (float64, error) {
 	f, err := k.number(path, v)
-	if err == nil && !(f >= math.SmallestNonzeroFloat32 && f <= math.MaxFloat32) {
+	if err == nil && !inFloat32(f) {
 		err = fail(ErrMalformed, k.file, "want a positive number within float32", "%s is %s", path, describe(v))
 	}
 	return f, err
 }
+
+func inFloat32(f float64) bool { return f >= math.SmallestNonzeroFloat32 && f <= math.MaxFloat32 }
 
 // missing is the error for a required key.
 func (k *configKeys) missing(keys ...string) error {

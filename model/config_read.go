@@ -174,6 +174,9 @@ func (k *configKeys) readScale(c *Config) error {
 		c.From.Scale = k.defaultOf(x)
 	}
 	c.Scale = rule.op.factor(x, c.HiddenSize)
+	if !inFloat32(c.Scale) {
+		return fail(ErrMalformed, k.file, "scale of the logits must fit float32", "%s is %v, which comes to %v", c.From.Scale, x, c.Scale)
+	}
 	return nil
 }
 
