@@ -134,7 +134,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"cap over float64", flat("gemma2", `,"final_logit_softcapping":1e999`), ErrMalformed, "1e999"},
 		{"cap over float32", flat("gemma2", `,"final_logit_softcapping":1e39`), ErrMalformed, "1e39"},
 		{"scale under float32", flat("cohere", `,"logit_scale":1e-46`), ErrMalformed, "1e-46"},
-		{"divisor whose inverse is over float32", flat("granite", `,"logits_scaling":1e-45`), ErrMalformed, "fit float32"},
+		{"divisor whose inverse is over float32", flat("granite", `,"logits_scaling":2e-45`), ErrMalformed, "fit float32"},
 		{"scale is a word", flat("cohere", `,"logit_scale":"inv_sqrt_d_model"`), ErrMalformed, "inv_sqrt"},
 		{"scale in a family without", flat("llama", `,"logit_scale":0.5`), ErrUnsupported, `logit_scale is 0.5, model_type is "llama"`},
 		{"scale in an unknown family", flat("new", `,"logits_scaling":8`), ErrUnsupported, "logits_scaling"},
