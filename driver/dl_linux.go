@@ -1,0 +1,53 @@
+//go:build linux && (amd64 || arm64)
+
+package driver
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/ebitengine/purego"
+	"golang.org/x/sys/unix"
+)
+
+// libraryNames are tried in order for the driver: what the system's loader finds, then where containers and
+// distributions put it without telling the loader.
+var libraryNames = []string{
+	"libcuda.so.1",
+	"/usr/local/nvidia/lib64/libcuda.so.1",
+	"/usr/lib/wsl/lib/libcuda.so.1",
+	"/run/opengl-driver/lib/libcuda.so.1",
+}
+
+func dlopen(path string) (uintptr, error) {
+	runtime.LockOSThread() // dlerror's text belongs to the thread that failed
+	defer runtime.UnlockOSThread()
+	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+}
+
+func dlsym(handle uintptr, name string) (uintptr, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return purego.Dlsym(handle, name)
+}
+
+// invoke calls a C function that returns a CUresult. args must lie in memory that outlives the call, and neither it
+// nor any argument may point into a stack. Passing a slice that is on the heap already is what keeps this free of
+// allocations, at about 75 ns a call; purego.RegisterFunc costs 630 ns and allocates.
+func invoke(fn uintptr, args []uintptr) Code {
+	result, _, _ := purego.SyscallN(fn, args...)
+	return Code(uint32(result))
+}
+
+// mmap returns zeroed memory outside the Go heap.
+func mmap(n int) ([]byte, error) {
+	return unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+}
+
+func munmap(b []byte) error { return unix.Munmap(b) }
+
+// nap sleeps for about d. time.Sleep would often sleep a whole millisecond: the scheduler's poller counts in those.
+func nap(d time.Duration) {
+	t := unix.NsecToTimespec(int64(d))
+	_ = unix.Nanosleep(&t, nil)
+}
