@@ -65,9 +65,7 @@ func (f *headFinder) find(dir bool) (*Head, error) {
 	}
 	h := &Head{Config: cfg, ckpt: f.ckpt}
 	if f.tensor != "" {
-		h.Tied = slices.Contains(embedNames, f.tensor)
-		h.W, err = f.ckpt.Tensor(f.tensor)
-		return h, err
+		return f.named(h)
 	}
 	head, err := f.one(headNames)
 	if err != nil {
@@ -78,6 +76,14 @@ func (f *headFinder) find(dir bool) (*Head, error) {
 		return nil, err
 	}
 	return h, f.choose(h, head, embed)
+}
+
+// named takes the tensor that the caller asked for.
+func (f *headFinder) named(h *Head) (*Head, error) {
+	var err error
+	h.W, err = f.ckpt.Tensor(f.tensor)
+	h.Tied = slices.Contains(embedNames, f.tensor)
+	return h, err
 }
 
 // one finds which of the names there is; two of them are one too many. It is nil if there is none.
@@ -138,8 +144,7 @@ func (f *headFinder) mustEqual(c *Config, head, embed *Tensor) error {
 func (f *headFinder) bare() (h *Head, err error) {
 	h = &Head{ckpt: f.ckpt}
 	if f.tensor != "" {
-		h.W, err = f.ckpt.Tensor(f.tensor)
-		return h, err
+		return f.named(h)
 	}
 	var all, heads []string
 	for _, n := range f.ckpt.Names() {
