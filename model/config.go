@@ -8,7 +8,7 @@ import (
 )
 
 // maxConfigBytes bounds a config.json; real ones are under 100 KB.
-const maxConfigBytes = 8 << 20
+const maxConfigBytes = 4 << 20
 
 // Tie says whether the LM head shares its weights with the token embedding.
 type Tie int

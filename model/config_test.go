@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,6 +153,18 @@ func TestConfigRefuses(t *testing.T) {
 	}
 }
 
+// TestLongKeysCostLittle has a key of 2 MB over 200,000 members: a path kept whole would be copied 400 GB in all.
+func TestLongKeysCostLittle(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"` + strings.Repeat("k", 2<<20) + `":{"`)
+	for i := range 200_000 {
+		fmt.Fprintf(&b, `%d":0,"`, i)
+	}
+	b.WriteString(`x":{"y":1,"y":2}}}`)
+	_, err := parse(b.String())
+	oneLineOf(t, err, ErrMalformed, "twice")
+}
+
 func TestConfigTakesPythonsNumbers(t *testing.T) {
 	c, err := parse(flat("nemotron_h", `,"limit":[0.0,Infinity,-Infinity,NaN],"s":"NaN \"Infinity","NaN":1`))
 	require.NoError(t, err)
@@ -168,7 +181,7 @@ func TestConfigFiles(t *testing.T) {
 	assert.Equal(t, filepath.Join(dir, "config.json"), c.File)
 	require.NoError(t, os.Truncate(c.File, maxConfigBytes+1))
 	_, err = ReadConfig(c.File)
-	oneLineOf(t, err, ErrMalformed, "8388609 bytes")
+	oneLineOf(t, err, ErrMalformed, "4194305 bytes")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o755))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub", "config.json"), 0o755))
 	_, err = ReadConfig(filepath.Join(dir, "sub"))

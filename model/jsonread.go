@@ -146,9 +146,13 @@ func (p *jsonReader) end() error {
 	return p.fail("nothing may follow the closing brace", "byte %d", p.dec.InputOffset())
 }
 
+// join makes the path of a key. Paths are for errors alone and are cut short: a long key with many members below it
+// would be copied for each of them.
 func join(where, key string) string {
+	const most = 200
+	key = key[:min(len(key), most)]
 	if where == "" {
 		return key
 	}
-	return where + "." + key
+	return where[:min(len(where), most)] + "." + key
 }
