@@ -189,17 +189,18 @@ func (c *Context) Handle() uintptr { return c.primary.handle }
 
 // Do runs f with the context current on a thread that is f's alone, for calls into other libraries. The thread has its
 // former context back afterwards, also if f panics. Methods of this package need no Do.
-func (c *Context) Do(f func() error) error {
+func (c *Context) Do(f func() error) (err error) {
 	if err := c.use(); err != nil {
 		return err
 	}
 	c.primary.addRef() // instead of the guard, so that f may close c
 	c.done()
-	err := c.primary.do(f)
-	if releaseErr := c.primary.release(); err == nil {
-		err = releaseErr
-	}
-	return err
+	defer func() {
+		if releaseErr := c.primary.release(); err == nil {
+			err = releaseErr
+		}
+	}()
+	return c.primary.do(f)
 }
 
 func (p *primary) do(f func() error) (err error) {

@@ -45,6 +45,8 @@ type jitSession struct {
 	options   []byte // 16 option numbers of 4 bytes, then 16 values of 8
 	info, err []byte
 	n         int
+
+	infoLog, errLog string // set by readLogs
 }
 
 const jitValues = 64 // where the values begin
@@ -92,9 +94,11 @@ func (j *jitSession) args() (n, options, values uintptr) {
 	return uintptr(j.n), address(j.options), address(j.options) + jitValues
 }
 
-// logs returns what the compiler wrote. The driver replaces the buffer sizes in the options by the lengths filled.
-func (j *jitSession) logs() (info, errs string) {
-	return logText(j.info, *at[uint32](j.options, jitValues+8)), logText(j.err, *at[uint32](j.options, jitValues+3*8))
+// readLogs takes over what the compiler wrote. The driver has replaced the buffer sizes in the options by the lengths
+// filled.
+func (j *jitSession) readLogs() {
+	j.infoLog = logText(j.info, *at[uint32](j.options, jitValues+8))
+	j.errLog = logText(j.err, *at[uint32](j.options, jitValues+3*8))
 }
 
 // logText cuts a log at its first NUL, or at its stated length if it has none, and says if it is not all there.

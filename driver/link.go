@@ -29,12 +29,11 @@ func (c *Context) CompilePTX(ptx []byte, o JITOptions) (*Image, error) {
 	}
 	defer j.close() // after the linker, which may write to the logs until it is destroyed
 	cubin, err := c.primary.link(j, ptx)
-	info, errs := j.logs()
-	path := dump(ptx, info, errs)
+	path := dump(ptx, j.infoLog, j.errLog)
 	if err != nil {
-		return nil, c.dev.drv.compileError(err, errs, ptx, path)
+		return nil, c.dev.drv.compileError(err, j.errLog, ptx, path)
 	}
-	return &Image{Cubin: cubin, Log: info}, nil
+	return &Image{Cubin: cubin, Log: j.infoLog}, nil
 }
 
 // link runs the linker over one PTX input and copies out its result, which dies with the linker.
@@ -52,6 +51,7 @@ func (p *primary) link(j *jitSession, ptx []byte) (cubin []byte, err error) {
 	}
 	state := f.handle(0)
 	defer func() {
+		j.readLogs() // the linker may clear them
 		if destroyErr := p.call(f, cuLinkDestroy, state); err == nil {
 			err = destroyErr
 		}

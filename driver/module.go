@@ -73,13 +73,12 @@ func (c *Context) load(image []byte, o JITOptions) (m *Module, info, errs string
 	defer putFrame(f)
 	n, options, values := j.args()
 	err = c.primary.call(f, cuModuleLoadDataEx, f.out(0), address(image), n, options, values)
-	info, errs = j.logs()
-	if err != nil {
-		return nil, info, errs, err
+	j.readLogs()
+	if err == nil {
+		m = &Module{handle: f.handle(0), log: j.infoLog, funcs: map[string]*Function{}}
+		track(m, &m.resource, c.primary, "module")
 	}
-	m = &Module{handle: f.handle(0), log: info, funcs: map[string]*Function{}}
-	track(m, &m.resource, c.primary, "module")
-	return m, info, errs, nil
+	return m, j.infoLog, j.errLog, err
 }
 
 // ImageError says that bytes are no image that could be loaded.

@@ -108,14 +108,16 @@ func (s *TensorMapSpec) checkStrides() *TensorMapError {
 	n := s.alignment()
 	span := s.Dims[0] * elementSizes[s.Type]
 	for i, stride := range s.Strides[:s.Rank-1] {
-		field := fmt.Sprintf("globalStrides[%d]", i)
+		bad := func(rule string) *TensorMapError {
+			return &TensorMapError{rule, fmt.Sprintf("globalStrides[%d]", i), stride}
+		}
 		switch {
 		case stride%n != 0:
-			return &TensorMapError{fmt.Sprintf("must be a multiple of %d", n), field, stride}
+			return bad(fmt.Sprintf("must be a multiple of %d", n))
 		case stride >= 1<<40:
-			return &TensorMapError{"must be less than 2^40", field, stride}
+			return bad("must be less than 2^40")
 		case stride < span:
-			return &TensorMapError{fmt.Sprintf("must be at least the %d bytes that it steps over", span), field, stride}
+			return bad(fmt.Sprintf("must be at least the %d bytes that it steps over", span))
 		}
 		if s.Dims[i+1] > (1<<63)/stride {
 			span = 1 << 63 // more than any stride may be, without overflow
