@@ -69,8 +69,8 @@ func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
 	f := &File{name: name, r: r, meta: h.metadata, byName: make(map[string]*Tensor, len(h.tensors))}
 	for _, t := range h.tensors {
 		shape, ok := intShape(t.shape)
-		if !ok {
-			return nil, fail(ErrUnsupported, name, "dimension must fit an int", "tensor %q has %v", t.name, t.shape)
+		if !ok || t.end-t.begin > math.MaxInt { // only where an int has 32 bits
+			return nil, fail(ErrUnsupported, name, "tensor must fit an int", "tensor %q has %v", t.name, t.shape)
 		}
 		ten := &Tensor{Name: t.name, DType: t.dtype, Shape: shape, file: f, off: start + t.begin, size: t.end - t.begin}
 		f.tensors = append(f.tensors, ten)
