@@ -112,6 +112,9 @@ func checkScalar(a *isa.Arg, t isa.Type, x Operand) string {
 		if a.Role != isa.Src || a.NoImm || t.Kind() == isa.KindFloat || t.Kind() == isa.KindPred {
 			return fmt.Sprintf("got the constant %d, want a register of type %s", int64(x), t)
 		}
+		if a.Mult > 0 && int64(x)%a.Mult != 0 {
+			return fmt.Sprintf("got %d, want a multiple of %d", int64(x), a.Mult)
+		}
 		return checkRange(t, int64(x))
 	case F32Imm, F64Imm:
 		if a.Role != isa.Src || a.NoImm || !floatFits(t, x) {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/fsgen/fsgen/arch"
-	"github.com/fsgen/fsgen/internal/isa"
 )
 
 // Fault says what kind of mistake an [Error] reports.
@@ -135,13 +134,67 @@ func (w where) String() string {
 
 const pkgPrefix = "github.com/fsgen/fsgen/ptx."
 
-// allowed checks a form against a target and, if pinned is not zero, against a PTX version.
-func allowed(f isa.Form, target arch.Target, pinned arch.Version) (Fault, string, arch.Req) {
-	if req, ok := f.Allows(target); !ok {
-		return BadTarget, fmt.Sprintf("%s needs %s; the module's target is %s", f, req, target), req
+// gate is something that a target or PTX version may lack: a form, an operand, a special register, a directive.
+type gate struct {
+	name fmt.Stringer
+	min  arch.Version
+	req  arch.Req
+}
+
+// part names an optional operand of a form, or a special register that it reads.
+type part struct {
+	form fmt.Stringer
+	what string
+}
+
+func (p part) String() string { return fmt.Sprintf("%s with %s", p.form, p.what) }
+
+// gates lists what an instruction asks of its module.
+func (in *Instr) gates(visit func(gate)) {
+	row := in.Form.Row
+	visit(gate{in.Form, row.Min, row.Req})
+	for i := range row.Slots {
+		if alt := in.Form.Alt(i); alt != nil {
+			visit(gate{in.Form, alt.Min, alt.Req})
+		}
 	}
-	if min := f.MinVersion(); pinned != (arch.Version{}) && pinned.Less(min) {
-		return BadVersion, fmt.Sprintf("%s needs PTX %s; the module is pinned to %s", f, min, pinned), arch.Req{}
+	for i, x := range in.Args {
+		if sp, ok := x.(Special); ok {
+			visit(gate{part{in.Form, sp.Row.Text}, sp.Row.Min, sp.Row.Req})
+		}
+		if a := &row.Args[i]; x != nil && a.Opt {
+			visit(gate{part{in.Form, "operand " + a.Name}, a.Min, a.Req})
+		}
 	}
-	return 0, "", arch.Req{}
+}
+
+// refusal says why a module for target, pinned to a PTX version if that is not zero, may not hold what the gate guards.
+func (g gate) refusal(target arch.Target, pinned arch.Version) *Error {
+	if !g.req.Allows(target) {
+		return &Error{Fault: BadTarget, Req: g.req,
+			Reason: fmt.Sprintf("%s needs %s; the module's target is %s", g.name, g.req, target)}
+	}
+	if pinned != (arch.Version{}) && pinned.Less(g.min) {
+		return &Error{Fault: BadVersion,
+			Reason: fmt.Sprintf("%s needs PTX %s; the module is pinned to %s", g.name, g.min, pinned)}
+	}
+	return nil
+}
+
+// refusal returns the first gate that the module does not pass, or nil.
+func (in *Instr) refusal(target arch.Target, pinned arch.Version) *Error {
+	var first *Error
+	in.gates(func(g gate) {
+		if first == nil {
+			first = g.refusal(target, pinned)
+		}
+	})
+	return first
+}
+
+// minVersion returns the lowest PTX version that has the instruction.
+func (in *Instr) minVersion() arch.Version {
+	v := arch.V(1, 0)
+	in.gates(func(g gate) { v = v.Max(g.min) })
+	return v
 }

@@ -85,12 +85,7 @@ func (f *Func) minVersion() arch.Version {
 	}
 	for _, s := range f.Body {
 		if in, ok := s.(*Instr); ok {
-			v = v.Max(in.Form.MinVersion())
-			for _, x := range in.Args {
-				if sp, ok := x.(Special); ok {
-					v = v.Max(sp.Row.Min)
-				}
-			}
+			v = v.Max(in.minVersion())
 		}
 	}
 	if f.paramBytes() > isa.SmallParams {

@@ -159,7 +159,8 @@ func (in *Instr) check(set *optionSet) {
 		in.fail(BadOperand, fmt.Sprintf("the form has no optional operand %q", o.arg))
 	}
 	in.faults(in.fail)
-	if kind, reason, req := allowed(in.Form, in.f.m.Target, in.f.m.Pinned); kind != 0 {
-		in.f.fail(&Error{Fault: kind, Pos: in.pos.String(), Instr: in.String(), Reason: reason, Req: req})
+	if e := in.refusal(in.f.m.Target, in.f.m.Pinned); e != nil {
+		e.Pos, e.Instr = in.pos.String(), in.String()
+		in.f.fail(e)
 	}
 }

@@ -116,6 +116,14 @@ var (
 	rowCvtaGlobalU64                           = isa.ByID("CvtaGlobalU64")
 	rowCvtaToGlobalU64                         = isa.ByID("CvtaToGlobalU64")
 	rowIsspacepGlobal                          = isa.ByID("IsspacepGlobal")
+	rowCvtSatU8S8                              = isa.ByID("CvtSatU8S8")
+	rowCvtSatS8U8                              = isa.ByID("CvtSatS8U8")
+	rowCvtSatU16S8                             = isa.ByID("CvtSatU16S8")
+	rowCvtSatS16U16                            = isa.ByID("CvtSatS16U16")
+	rowCvtSatU32S8                             = isa.ByID("CvtSatU32S8")
+	rowCvtSatS32U32                            = isa.ByID("CvtSatS32U32")
+	rowCvtSatU64S8                             = isa.ByID("CvtSatU64S8")
+	rowCvtSatS64U64                            = isa.ByID("CvtSatS64U64")
 	rowCvtU8U8                                 = isa.ByID("CvtU8U8")
 	rowCvtRniU16F32                            = isa.ByID("CvtRniU16F32")
 	rowCvtRniU16F64                            = isa.ByID("CvtRniU16F64")
@@ -193,6 +201,15 @@ var (
 	rowAtomIncU32                              = isa.ByID("AtomIncU32")
 	rowRedIncU32                               = isa.ByID("RedIncU32")
 	rowAtomExchB32                             = isa.ByID("AtomExchB32")
+	rowAtomSharedAndB32                        = isa.ByID("AtomSharedAndB32")
+	rowRedSharedAndB32                         = isa.ByID("RedSharedAndB32")
+	rowAtomSharedAddU32                        = isa.ByID("AtomSharedAddU32")
+	rowRedSharedAddU32                         = isa.ByID("RedSharedAddU32")
+	rowAtomSharedMinU32                        = isa.ByID("AtomSharedMinU32")
+	rowRedSharedMinU32                         = isa.ByID("RedSharedMinU32")
+	rowAtomSharedIncU32                        = isa.ByID("AtomSharedIncU32")
+	rowRedSharedIncU32                         = isa.ByID("RedSharedIncU32")
+	rowAtomSharedExchB32                       = isa.ByID("AtomSharedExchB32")
 	rowAtomCasB32                              = isa.ByID("AtomCasB32")
 	rowCpAsyncCA                               = isa.ByID("CpAsyncCA")
 	rowCpAsyncCG                               = isa.ByID("CpAsyncCG")
@@ -201,10 +218,12 @@ var (
 	rowCpAsyncWaitAll                          = isa.ByID("CpAsyncWaitAll")
 	rowCpAsyncMbarrierArrive                   = isa.ByID("CpAsyncMbarrierArrive")
 	rowCpAsyncBulkSharedClusterGlobal          = isa.ByID("CpAsyncBulkSharedClusterGlobal")
+	rowCpAsyncBulkSharedCTAGlobal              = isa.ByID("CpAsyncBulkSharedCTAGlobal")
 	rowCpAsyncBulkSharedClusterSharedCTA       = isa.ByID("CpAsyncBulkSharedClusterSharedCTA")
 	rowCpAsyncBulkGlobalSharedCTA              = isa.ByID("CpAsyncBulkGlobalSharedCTA")
 	rowCpAsyncBulkPrefetchL2Global             = isa.ByID("CpAsyncBulkPrefetchL2Global")
 	rowCpAsyncBulkTensorSharedClusterGlobal    = isa.ByID("CpAsyncBulkTensorSharedClusterGlobal")
+	rowCpAsyncBulkTensorSharedCTAGlobal        = isa.ByID("CpAsyncBulkTensorSharedCTAGlobal")
 	rowCpAsyncBulkTensorGlobalSharedCTA        = isa.ByID("CpAsyncBulkTensorGlobalSharedCTA")
 	rowCpAsyncBulkPrefetchTensor               = isa.ByID("CpAsyncBulkPrefetchTensor")
 	rowCpAsyncBulkCommitGroup                  = isa.ByID("CpAsyncBulkCommitGroup")
@@ -2063,325 +2082,491 @@ func (f *Func) IsspacepParam(p Pred, a B64) *Instr {
 	return f.emit(rowIsspacepGlobal, isa.Sel{0: 6}, nil, p, a)
 }
 
-// CvtU8U8 emits cvt{.sat}.u8.u8 d: u8, a: u8.
-func (f *Func) CvtU8U8(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 1, 2: 1}, opts, d, a)
+// CvtSatU8S8 emits cvt.sat.u8.s8 d: u8, a: s8.
+func (f *Func) CvtSatU8S8(d, a IntReg) *Instr {
+	return f.emit(rowCvtSatU8S8, isa.Sel{0: 1, 1: 1}, nil, d, a)
 }
 
-// CvtU8S8 emits cvt{.sat}.u8.s8 d: u8, a: s8.
-func (f *Func) CvtU8S8(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 1, 2: 2}, opts, d, a)
+// CvtSatU8U16 emits cvt.sat.u8.u16 d: u8, a: u16.
+func (f *Func) CvtSatU8U16(d, a IntReg) *Instr {
+	return f.emit(rowCvtSatU8S8, isa.Sel{0: 1, 1: 2}, nil, d, a)
 }
 
-// CvtU8U16 emits cvt{.sat}.u8.u16 d: u8, a: u16.
-func (f *Func) CvtU8U16(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 1, 2: 3}, opts, d, a)
+// CvtSatU8S16 emits cvt.sat.u8.s16 d: u8, a: s16.
+func (f *Func) CvtSatU8S16(d, a IntReg) *Instr {
+	return f.emit(rowCvtSatU8S8, isa.Sel{0: 1, 1: 3}, nil, d, a)
 }
 
-// CvtU8S16 emits cvt{.sat}.u8.s16 d: u8, a: s16.
-func (f *Func) CvtU8S16(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 1, 2: 4}, opts, d, a)
+// CvtSatU8U32 emits cvt.sat.u8.u32 d: u8, a: u32.
+func (f *Func) CvtSatU8U32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtSatU8S8, isa.Sel{0: 1, 1: 4}, nil, d, a)
 }
 
-// CvtU8U32 emits cvt{.sat}.u8.u32 d: u8, a: u32.
-func (f *Func) CvtU8U32(d IntReg, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 1, 2: 5}, opts, d, a)
+// CvtSatU8S32 emits cvt.sat.u8.s32 d: u8, a: s32.
+func (f *Func) CvtSatU8S32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtSatU8S8, isa.Sel{0: 1, 1: 5}, nil, d, a)
 }
 
-// CvtU8S32 emits cvt{.sat}.u8.s32 d: u8, a: s32.
-func (f *Func) CvtU8S32(d IntReg, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 1, 2: 6}, opts, d, a)
+// CvtSatU8U64 emits cvt.sat.u8.u64 d: u8, a: u64.
+func (f *Func) CvtSatU8U64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtSatU8S8, isa.Sel{0: 1, 1: 6}, nil, d, a)
 }
 
-// CvtU8U64 emits cvt{.sat}.u8.u64 d: u8, a: u64.
-func (f *Func) CvtU8U64(d IntReg, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 1, 2: 7}, opts, d, a)
+// CvtSatU8S64 emits cvt.sat.u8.s64 d: u8, a: s64.
+func (f *Func) CvtSatU8S64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtSatU8S8, isa.Sel{0: 1, 1: 7}, nil, d, a)
 }
 
-// CvtU8S64 emits cvt{.sat}.u8.s64 d: u8, a: s64.
-func (f *Func) CvtU8S64(d IntReg, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 1, 2: 8}, opts, d, a)
+// CvtSatS8U8 emits cvt.sat.s8.u8 d: s8, a: u8.
+func (f *Func) CvtSatS8U8(d, a IntReg) *Instr {
+	return f.emit(rowCvtSatS8U8, isa.Sel{0: 1, 1: 1}, nil, d, a)
 }
 
-// CvtS8U8 emits cvt{.sat}.s8.u8 d: s8, a: u8.
-func (f *Func) CvtS8U8(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 2, 2: 1}, opts, d, a)
+// CvtSatS8U16 emits cvt.sat.s8.u16 d: s8, a: u16.
+func (f *Func) CvtSatS8U16(d, a IntReg) *Instr {
+	return f.emit(rowCvtSatS8U8, isa.Sel{0: 1, 1: 2}, nil, d, a)
 }
 
-// CvtS8S8 emits cvt{.sat}.s8.s8 d: s8, a: s8.
-func (f *Func) CvtS8S8(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 2, 2: 2}, opts, d, a)
+// CvtSatS8S16 emits cvt.sat.s8.s16 d: s8, a: s16.
+func (f *Func) CvtSatS8S16(d, a IntReg) *Instr {
+	return f.emit(rowCvtSatS8U8, isa.Sel{0: 1, 1: 3}, nil, d, a)
 }
 
-// CvtS8U16 emits cvt{.sat}.s8.u16 d: s8, a: u16.
-func (f *Func) CvtS8U16(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 2, 2: 3}, opts, d, a)
+// CvtSatS8U32 emits cvt.sat.s8.u32 d: s8, a: u32.
+func (f *Func) CvtSatS8U32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtSatS8U8, isa.Sel{0: 1, 1: 4}, nil, d, a)
 }
 
-// CvtS8S16 emits cvt{.sat}.s8.s16 d: s8, a: s16.
-func (f *Func) CvtS8S16(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 2, 2: 4}, opts, d, a)
+// CvtSatS8S32 emits cvt.sat.s8.s32 d: s8, a: s32.
+func (f *Func) CvtSatS8S32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtSatS8U8, isa.Sel{0: 1, 1: 5}, nil, d, a)
 }
 
-// CvtS8U32 emits cvt{.sat}.s8.u32 d: s8, a: u32.
-func (f *Func) CvtS8U32(d IntReg, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 2, 2: 5}, opts, d, a)
+// CvtSatS8U64 emits cvt.sat.s8.u64 d: s8, a: u64.
+func (f *Func) CvtSatS8U64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtSatS8U8, isa.Sel{0: 1, 1: 6}, nil, d, a)
 }
 
-// CvtS8S32 emits cvt{.sat}.s8.s32 d: s8, a: s32.
-func (f *Func) CvtS8S32(d IntReg, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 2, 2: 6}, opts, d, a)
+// CvtSatS8S64 emits cvt.sat.s8.s64 d: s8, a: s64.
+func (f *Func) CvtSatS8S64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtSatS8U8, isa.Sel{0: 1, 1: 7}, nil, d, a)
 }
 
-// CvtS8U64 emits cvt{.sat}.s8.u64 d: s8, a: u64.
-func (f *Func) CvtS8U64(d IntReg, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 2, 2: 7}, opts, d, a)
+// CvtSatU16S8 emits cvt.sat.u16.s8 d: u16, a: s8.
+func (f *Func) CvtSatU16S8(d, a IntReg) *Instr {
+	return f.emit(rowCvtSatU16S8, isa.Sel{0: 1, 1: 1}, nil, d, a)
 }
 
-// CvtS8S64 emits cvt{.sat}.s8.s64 d: s8, a: s64.
-func (f *Func) CvtS8S64(d IntReg, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 2, 2: 8}, opts, d, a)
+// CvtSatU16S16 emits cvt.sat.u16.s16 d: u16, a: s16.
+func (f *Func) CvtSatU16S16(d, a IntReg) *Instr {
+	return f.emit(rowCvtSatU16S8, isa.Sel{0: 1, 1: 2}, nil, d, a)
 }
 
-// CvtU16U8 emits cvt{.sat}.u16.u8 d: u16, a: u8.
-func (f *Func) CvtU16U8(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 3, 2: 1}, opts, d, a)
+// CvtSatU16U32 emits cvt.sat.u16.u32 d: u16, a: u32.
+func (f *Func) CvtSatU16U32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtSatU16S8, isa.Sel{0: 1, 1: 3}, nil, d, a)
 }
 
-// CvtU16S8 emits cvt{.sat}.u16.s8 d: u16, a: s8.
-func (f *Func) CvtU16S8(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 3, 2: 2}, opts, d, a)
+// CvtSatU16S32 emits cvt.sat.u16.s32 d: u16, a: s32.
+func (f *Func) CvtSatU16S32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtSatU16S8, isa.Sel{0: 1, 1: 4}, nil, d, a)
 }
 
-// CvtU16U16 emits cvt{.sat}.u16.u16 d: u16, a: u16.
-func (f *Func) CvtU16U16(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 3, 2: 3}, opts, d, a)
+// CvtSatU16U64 emits cvt.sat.u16.u64 d: u16, a: u64.
+func (f *Func) CvtSatU16U64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtSatU16S8, isa.Sel{0: 1, 1: 5}, nil, d, a)
 }
 
-// CvtU16S16 emits cvt{.sat}.u16.s16 d: u16, a: s16.
-func (f *Func) CvtU16S16(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 3, 2: 4}, opts, d, a)
+// CvtSatU16S64 emits cvt.sat.u16.s64 d: u16, a: s64.
+func (f *Func) CvtSatU16S64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtSatU16S8, isa.Sel{0: 1, 1: 6}, nil, d, a)
 }
 
-// CvtU16U32 emits cvt{.sat}.u16.u32 d: u16, a: u32.
-func (f *Func) CvtU16U32(d IntReg, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 3, 2: 5}, opts, d, a)
+// CvtSatS16U16 emits cvt.sat.s16.u16 d: s16, a: u16.
+func (f *Func) CvtSatS16U16(d, a IntReg) *Instr {
+	return f.emit(rowCvtSatS16U16, isa.Sel{0: 1, 1: 1}, nil, d, a)
 }
 
-// CvtU16S32 emits cvt{.sat}.u16.s32 d: u16, a: s32.
-func (f *Func) CvtU16S32(d IntReg, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 3, 2: 6}, opts, d, a)
+// CvtSatS16U32 emits cvt.sat.s16.u32 d: s16, a: u32.
+func (f *Func) CvtSatS16U32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtSatS16U16, isa.Sel{0: 1, 1: 2}, nil, d, a)
 }
 
-// CvtU16U64 emits cvt{.sat}.u16.u64 d: u16, a: u64.
-func (f *Func) CvtU16U64(d IntReg, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 3, 2: 7}, opts, d, a)
+// CvtSatS16S32 emits cvt.sat.s16.s32 d: s16, a: s32.
+func (f *Func) CvtSatS16S32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtSatS16U16, isa.Sel{0: 1, 1: 3}, nil, d, a)
 }
 
-// CvtU16S64 emits cvt{.sat}.u16.s64 d: u16, a: s64.
-func (f *Func) CvtU16S64(d IntReg, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 3, 2: 8}, opts, d, a)
+// CvtSatS16U64 emits cvt.sat.s16.u64 d: s16, a: u64.
+func (f *Func) CvtSatS16U64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtSatS16U16, isa.Sel{0: 1, 1: 4}, nil, d, a)
 }
 
-// CvtS16U8 emits cvt{.sat}.s16.u8 d: s16, a: u8.
-func (f *Func) CvtS16U8(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 4, 2: 1}, opts, d, a)
+// CvtSatS16S64 emits cvt.sat.s16.s64 d: s16, a: s64.
+func (f *Func) CvtSatS16S64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtSatS16U16, isa.Sel{0: 1, 1: 5}, nil, d, a)
 }
 
-// CvtS16S8 emits cvt{.sat}.s16.s8 d: s16, a: s8.
-func (f *Func) CvtS16S8(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 4, 2: 2}, opts, d, a)
+// CvtSatU32S8 emits cvt.sat.u32.s8 d: u32, a: s8.
+func (f *Func) CvtSatU32S8(d B32, a IntReg) *Instr {
+	return f.emit(rowCvtSatU32S8, isa.Sel{0: 1, 1: 1}, nil, d, a)
 }
 
-// CvtS16U16 emits cvt{.sat}.s16.u16 d: s16, a: u16.
-func (f *Func) CvtS16U16(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 4, 2: 3}, opts, d, a)
+// CvtSatU32S16 emits cvt.sat.u32.s16 d: u32, a: s16.
+func (f *Func) CvtSatU32S16(d B32, a IntReg) *Instr {
+	return f.emit(rowCvtSatU32S8, isa.Sel{0: 1, 1: 2}, nil, d, a)
 }
 
-// CvtS16S16 emits cvt{.sat}.s16.s16 d: s16, a: s16.
-func (f *Func) CvtS16S16(d, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 4, 2: 4}, opts, d, a)
+// CvtSatU32S32 emits cvt.sat.u32.s32 d: u32, a: s32.
+func (f *Func) CvtSatU32S32(d, a B32) *Instr {
+	return f.emit(rowCvtSatU32S8, isa.Sel{0: 1, 1: 3}, nil, d, a)
 }
 
-// CvtS16U32 emits cvt{.sat}.s16.u32 d: s16, a: u32.
-func (f *Func) CvtS16U32(d IntReg, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 4, 2: 5}, opts, d, a)
+// CvtSatU32U64 emits cvt.sat.u32.u64 d: u32, a: u64.
+func (f *Func) CvtSatU32U64(d B32, a B64) *Instr {
+	return f.emit(rowCvtSatU32S8, isa.Sel{0: 1, 1: 4}, nil, d, a)
 }
 
-// CvtS16S32 emits cvt{.sat}.s16.s32 d: s16, a: s32.
-func (f *Func) CvtS16S32(d IntReg, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 4, 2: 6}, opts, d, a)
+// CvtSatU32S64 emits cvt.sat.u32.s64 d: u32, a: s64.
+func (f *Func) CvtSatU32S64(d B32, a B64) *Instr {
+	return f.emit(rowCvtSatU32S8, isa.Sel{0: 1, 1: 5}, nil, d, a)
 }
 
-// CvtS16U64 emits cvt{.sat}.s16.u64 d: s16, a: u64.
-func (f *Func) CvtS16U64(d IntReg, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 4, 2: 7}, opts, d, a)
+// CvtSatS32U32 emits cvt.sat.s32.u32 d: s32, a: u32.
+func (f *Func) CvtSatS32U32(d, a B32) *Instr {
+	return f.emit(rowCvtSatS32U32, isa.Sel{0: 1, 1: 1}, nil, d, a)
 }
 
-// CvtS16S64 emits cvt{.sat}.s16.s64 d: s16, a: s64.
-func (f *Func) CvtS16S64(d IntReg, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 4, 2: 8}, opts, d, a)
+// CvtSatS32U64 emits cvt.sat.s32.u64 d: s32, a: u64.
+func (f *Func) CvtSatS32U64(d B32, a B64) *Instr {
+	return f.emit(rowCvtSatS32U32, isa.Sel{0: 1, 1: 2}, nil, d, a)
 }
 
-// CvtU32U8 emits cvt{.sat}.u32.u8 d: u32, a: u8.
-func (f *Func) CvtU32U8(d B32, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 5, 2: 1}, opts, d, a)
+// CvtSatS32S64 emits cvt.sat.s32.s64 d: s32, a: s64.
+func (f *Func) CvtSatS32S64(d B32, a B64) *Instr {
+	return f.emit(rowCvtSatS32U32, isa.Sel{0: 1, 1: 3}, nil, d, a)
 }
 
-// CvtU32S8 emits cvt{.sat}.u32.s8 d: u32, a: s8.
-func (f *Func) CvtU32S8(d B32, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 5, 2: 2}, opts, d, a)
+// CvtSatU64S8 emits cvt.sat.u64.s8 d: u64, a: s8.
+func (f *Func) CvtSatU64S8(d B64, a IntReg) *Instr {
+	return f.emit(rowCvtSatU64S8, isa.Sel{0: 1, 1: 1}, nil, d, a)
 }
 
-// CvtU32U16 emits cvt{.sat}.u32.u16 d: u32, a: u16.
-func (f *Func) CvtU32U16(d B32, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 5, 2: 3}, opts, d, a)
+// CvtSatU64S16 emits cvt.sat.u64.s16 d: u64, a: s16.
+func (f *Func) CvtSatU64S16(d B64, a IntReg) *Instr {
+	return f.emit(rowCvtSatU64S8, isa.Sel{0: 1, 1: 2}, nil, d, a)
 }
 
-// CvtU32S16 emits cvt{.sat}.u32.s16 d: u32, a: s16.
-func (f *Func) CvtU32S16(d B32, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 5, 2: 4}, opts, d, a)
+// CvtSatU64S32 emits cvt.sat.u64.s32 d: u64, a: s32.
+func (f *Func) CvtSatU64S32(d B64, a B32) *Instr {
+	return f.emit(rowCvtSatU64S8, isa.Sel{0: 1, 1: 3}, nil, d, a)
 }
 
-// CvtU32U32 emits cvt{.sat}.u32.u32 d: u32, a: u32.
-func (f *Func) CvtU32U32(d, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 5, 2: 5}, opts, d, a)
+// CvtSatU64S64 emits cvt.sat.u64.s64 d: u64, a: s64.
+func (f *Func) CvtSatU64S64(d, a B64) *Instr {
+	return f.emit(rowCvtSatU64S8, isa.Sel{0: 1, 1: 4}, nil, d, a)
 }
 
-// CvtU32S32 emits cvt{.sat}.u32.s32 d: u32, a: s32.
-func (f *Func) CvtU32S32(d, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 5, 2: 6}, opts, d, a)
+// CvtSatS64U64 emits cvt.sat.s64.u64 d: s64, a: u64.
+func (f *Func) CvtSatS64U64(d, a B64) *Instr {
+	return f.emit(rowCvtSatS64U64, isa.Sel{0: 1, 1: 1}, nil, d, a)
 }
 
-// CvtU32U64 emits cvt{.sat}.u32.u64 d: u32, a: u64.
-func (f *Func) CvtU32U64(d B32, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 5, 2: 7}, opts, d, a)
+// CvtU8U8 emits cvt.u8.u8 d: u8, a: u8.
+func (f *Func) CvtU8U8(d, a IntReg) *Instr { return f.emit(rowCvtU8U8, isa.Sel{0: 1, 1: 1}, nil, d, a) }
+
+// CvtU8S8 emits cvt.u8.s8 d: u8, a: s8.
+func (f *Func) CvtU8S8(d, a IntReg) *Instr { return f.emit(rowCvtU8U8, isa.Sel{0: 1, 1: 2}, nil, d, a) }
+
+// CvtU8U16 emits cvt.u8.u16 d: u8, a: u16.
+func (f *Func) CvtU8U16(d, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 1, 1: 3}, nil, d, a)
 }
 
-// CvtU32S64 emits cvt{.sat}.u32.s64 d: u32, a: s64.
-func (f *Func) CvtU32S64(d B32, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 5, 2: 8}, opts, d, a)
+// CvtU8S16 emits cvt.u8.s16 d: u8, a: s16.
+func (f *Func) CvtU8S16(d, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 1, 1: 4}, nil, d, a)
 }
 
-// CvtS32U8 emits cvt{.sat}.s32.u8 d: s32, a: u8.
-func (f *Func) CvtS32U8(d B32, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 6, 2: 1}, opts, d, a)
+// CvtU8U32 emits cvt.u8.u32 d: u8, a: u32.
+func (f *Func) CvtU8U32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 1, 1: 5}, nil, d, a)
 }
 
-// CvtS32S8 emits cvt{.sat}.s32.s8 d: s32, a: s8.
-func (f *Func) CvtS32S8(d B32, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 6, 2: 2}, opts, d, a)
+// CvtU8S32 emits cvt.u8.s32 d: u8, a: s32.
+func (f *Func) CvtU8S32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 1, 1: 6}, nil, d, a)
 }
 
-// CvtS32U16 emits cvt{.sat}.s32.u16 d: s32, a: u16.
-func (f *Func) CvtS32U16(d B32, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 6, 2: 3}, opts, d, a)
+// CvtU8U64 emits cvt.u8.u64 d: u8, a: u64.
+func (f *Func) CvtU8U64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 1, 1: 7}, nil, d, a)
 }
 
-// CvtS32S16 emits cvt{.sat}.s32.s16 d: s32, a: s16.
-func (f *Func) CvtS32S16(d B32, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 6, 2: 4}, opts, d, a)
+// CvtU8S64 emits cvt.u8.s64 d: u8, a: s64.
+func (f *Func) CvtU8S64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 1, 1: 8}, nil, d, a)
 }
 
-// CvtS32U32 emits cvt{.sat}.s32.u32 d: s32, a: u32.
-func (f *Func) CvtS32U32(d, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 6, 2: 5}, opts, d, a)
+// CvtS8U8 emits cvt.s8.u8 d: s8, a: u8.
+func (f *Func) CvtS8U8(d, a IntReg) *Instr { return f.emit(rowCvtU8U8, isa.Sel{0: 2, 1: 1}, nil, d, a) }
+
+// CvtS8S8 emits cvt.s8.s8 d: s8, a: s8.
+func (f *Func) CvtS8S8(d, a IntReg) *Instr { return f.emit(rowCvtU8U8, isa.Sel{0: 2, 1: 2}, nil, d, a) }
+
+// CvtS8U16 emits cvt.s8.u16 d: s8, a: u16.
+func (f *Func) CvtS8U16(d, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 2, 1: 3}, nil, d, a)
 }
 
-// CvtS32S32 emits cvt{.sat}.s32.s32 d: s32, a: s32.
-func (f *Func) CvtS32S32(d, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 6, 2: 6}, opts, d, a)
+// CvtS8S16 emits cvt.s8.s16 d: s8, a: s16.
+func (f *Func) CvtS8S16(d, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 2, 1: 4}, nil, d, a)
 }
 
-// CvtS32U64 emits cvt{.sat}.s32.u64 d: s32, a: u64.
-func (f *Func) CvtS32U64(d B32, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 6, 2: 7}, opts, d, a)
+// CvtS8U32 emits cvt.s8.u32 d: s8, a: u32.
+func (f *Func) CvtS8U32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 2, 1: 5}, nil, d, a)
 }
 
-// CvtS32S64 emits cvt{.sat}.s32.s64 d: s32, a: s64.
-func (f *Func) CvtS32S64(d B32, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 6, 2: 8}, opts, d, a)
+// CvtS8S32 emits cvt.s8.s32 d: s8, a: s32.
+func (f *Func) CvtS8S32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 2, 1: 6}, nil, d, a)
 }
 
-// CvtU64U8 emits cvt{.sat}.u64.u8 d: u64, a: u8.
-func (f *Func) CvtU64U8(d B64, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 7, 2: 1}, opts, d, a)
+// CvtS8U64 emits cvt.s8.u64 d: s8, a: u64.
+func (f *Func) CvtS8U64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 2, 1: 7}, nil, d, a)
 }
 
-// CvtU64S8 emits cvt{.sat}.u64.s8 d: u64, a: s8.
-func (f *Func) CvtU64S8(d B64, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 7, 2: 2}, opts, d, a)
+// CvtS8S64 emits cvt.s8.s64 d: s8, a: s64.
+func (f *Func) CvtS8S64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 2, 1: 8}, nil, d, a)
 }
 
-// CvtU64U16 emits cvt{.sat}.u64.u16 d: u64, a: u16.
-func (f *Func) CvtU64U16(d B64, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 7, 2: 3}, opts, d, a)
+// CvtU16U8 emits cvt.u16.u8 d: u16, a: u8.
+func (f *Func) CvtU16U8(d, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 3, 1: 1}, nil, d, a)
 }
 
-// CvtU64S16 emits cvt{.sat}.u64.s16 d: u64, a: s16.
-func (f *Func) CvtU64S16(d B64, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 7, 2: 4}, opts, d, a)
+// CvtU16S8 emits cvt.u16.s8 d: u16, a: s8.
+func (f *Func) CvtU16S8(d, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 3, 1: 2}, nil, d, a)
 }
 
-// CvtU64U32 emits cvt{.sat}.u64.u32 d: u64, a: u32.
-func (f *Func) CvtU64U32(d B64, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 7, 2: 5}, opts, d, a)
+// CvtU16U16 emits cvt.u16.u16 d: u16, a: u16.
+func (f *Func) CvtU16U16(d, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 3, 1: 3}, nil, d, a)
 }
 
-// CvtU64S32 emits cvt{.sat}.u64.s32 d: u64, a: s32.
-func (f *Func) CvtU64S32(d B64, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 7, 2: 6}, opts, d, a)
+// CvtU16S16 emits cvt.u16.s16 d: u16, a: s16.
+func (f *Func) CvtU16S16(d, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 3, 1: 4}, nil, d, a)
 }
 
-// CvtU64U64 emits cvt{.sat}.u64.u64 d: u64, a: u64.
-func (f *Func) CvtU64U64(d, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 7, 2: 7}, opts, d, a)
+// CvtU16U32 emits cvt.u16.u32 d: u16, a: u32.
+func (f *Func) CvtU16U32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 3, 1: 5}, nil, d, a)
 }
 
-// CvtU64S64 emits cvt{.sat}.u64.s64 d: u64, a: s64.
-func (f *Func) CvtU64S64(d, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 7, 2: 8}, opts, d, a)
+// CvtU16S32 emits cvt.u16.s32 d: u16, a: s32.
+func (f *Func) CvtU16S32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 3, 1: 6}, nil, d, a)
 }
 
-// CvtS64U8 emits cvt{.sat}.s64.u8 d: s64, a: u8.
-func (f *Func) CvtS64U8(d B64, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 8, 2: 1}, opts, d, a)
+// CvtU16U64 emits cvt.u16.u64 d: u16, a: u64.
+func (f *Func) CvtU16U64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 3, 1: 7}, nil, d, a)
 }
 
-// CvtS64S8 emits cvt{.sat}.s64.s8 d: s64, a: s8.
-func (f *Func) CvtS64S8(d B64, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 8, 2: 2}, opts, d, a)
+// CvtU16S64 emits cvt.u16.s64 d: u16, a: s64.
+func (f *Func) CvtU16S64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 3, 1: 8}, nil, d, a)
 }
 
-// CvtS64U16 emits cvt{.sat}.s64.u16 d: s64, a: u16.
-func (f *Func) CvtS64U16(d B64, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 8, 2: 3}, opts, d, a)
+// CvtS16U8 emits cvt.s16.u8 d: s16, a: u8.
+func (f *Func) CvtS16U8(d, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 4, 1: 1}, nil, d, a)
 }
 
-// CvtS64S16 emits cvt{.sat}.s64.s16 d: s64, a: s16.
-func (f *Func) CvtS64S16(d B64, a IntReg, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 8, 2: 4}, opts, d, a)
+// CvtS16S8 emits cvt.s16.s8 d: s16, a: s8.
+func (f *Func) CvtS16S8(d, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 4, 1: 2}, nil, d, a)
 }
 
-// CvtS64U32 emits cvt{.sat}.s64.u32 d: s64, a: u32.
-func (f *Func) CvtS64U32(d B64, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 8, 2: 5}, opts, d, a)
+// CvtS16U16 emits cvt.s16.u16 d: s16, a: u16.
+func (f *Func) CvtS16U16(d, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 4, 1: 3}, nil, d, a)
 }
 
-// CvtS64S32 emits cvt{.sat}.s64.s32 d: s64, a: s32.
-func (f *Func) CvtS64S32(d B64, a B32, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 8, 2: 6}, opts, d, a)
+// CvtS16S16 emits cvt.s16.s16 d: s16, a: s16.
+func (f *Func) CvtS16S16(d, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 4, 1: 4}, nil, d, a)
 }
 
-// CvtS64U64 emits cvt{.sat}.s64.u64 d: s64, a: u64.
-func (f *Func) CvtS64U64(d, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 8, 2: 7}, opts, d, a)
+// CvtS16U32 emits cvt.s16.u32 d: s16, a: u32.
+func (f *Func) CvtS16U32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 4, 1: 5}, nil, d, a)
 }
 
-// CvtS64S64 emits cvt{.sat}.s64.s64 d: s64, a: s64.
-func (f *Func) CvtS64S64(d, a B64, opts ...Option) *Instr {
-	return f.emit(rowCvtU8U8, isa.Sel{1: 8, 2: 8}, opts, d, a)
+// CvtS16S32 emits cvt.s16.s32 d: s16, a: s32.
+func (f *Func) CvtS16S32(d IntReg, a B32) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 4, 1: 6}, nil, d, a)
 }
+
+// CvtS16U64 emits cvt.s16.u64 d: s16, a: u64.
+func (f *Func) CvtS16U64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 4, 1: 7}, nil, d, a)
+}
+
+// CvtS16S64 emits cvt.s16.s64 d: s16, a: s64.
+func (f *Func) CvtS16S64(d IntReg, a B64) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 4, 1: 8}, nil, d, a)
+}
+
+// CvtU32U8 emits cvt.u32.u8 d: u32, a: u8.
+func (f *Func) CvtU32U8(d B32, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 5, 1: 1}, nil, d, a)
+}
+
+// CvtU32S8 emits cvt.u32.s8 d: u32, a: s8.
+func (f *Func) CvtU32S8(d B32, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 5, 1: 2}, nil, d, a)
+}
+
+// CvtU32U16 emits cvt.u32.u16 d: u32, a: u16.
+func (f *Func) CvtU32U16(d B32, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 5, 1: 3}, nil, d, a)
+}
+
+// CvtU32S16 emits cvt.u32.s16 d: u32, a: s16.
+func (f *Func) CvtU32S16(d B32, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 5, 1: 4}, nil, d, a)
+}
+
+// CvtU32U32 emits cvt.u32.u32 d: u32, a: u32.
+func (f *Func) CvtU32U32(d, a B32) *Instr { return f.emit(rowCvtU8U8, isa.Sel{0: 5, 1: 5}, nil, d, a) }
+
+// CvtU32S32 emits cvt.u32.s32 d: u32, a: s32.
+func (f *Func) CvtU32S32(d, a B32) *Instr { return f.emit(rowCvtU8U8, isa.Sel{0: 5, 1: 6}, nil, d, a) }
+
+// CvtU32U64 emits cvt.u32.u64 d: u32, a: u64.
+func (f *Func) CvtU32U64(d B32, a B64) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 5, 1: 7}, nil, d, a)
+}
+
+// CvtU32S64 emits cvt.u32.s64 d: u32, a: s64.
+func (f *Func) CvtU32S64(d B32, a B64) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 5, 1: 8}, nil, d, a)
+}
+
+// CvtS32U8 emits cvt.s32.u8 d: s32, a: u8.
+func (f *Func) CvtS32U8(d B32, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 6, 1: 1}, nil, d, a)
+}
+
+// CvtS32S8 emits cvt.s32.s8 d: s32, a: s8.
+func (f *Func) CvtS32S8(d B32, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 6, 1: 2}, nil, d, a)
+}
+
+// CvtS32U16 emits cvt.s32.u16 d: s32, a: u16.
+func (f *Func) CvtS32U16(d B32, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 6, 1: 3}, nil, d, a)
+}
+
+// CvtS32S16 emits cvt.s32.s16 d: s32, a: s16.
+func (f *Func) CvtS32S16(d B32, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 6, 1: 4}, nil, d, a)
+}
+
+// CvtS32U32 emits cvt.s32.u32 d: s32, a: u32.
+func (f *Func) CvtS32U32(d, a B32) *Instr { return f.emit(rowCvtU8U8, isa.Sel{0: 6, 1: 5}, nil, d, a) }
+
+// CvtS32S32 emits cvt.s32.s32 d: s32, a: s32.
+func (f *Func) CvtS32S32(d, a B32) *Instr { return f.emit(rowCvtU8U8, isa.Sel{0: 6, 1: 6}, nil, d, a) }
+
+// CvtS32U64 emits cvt.s32.u64 d: s32, a: u64.
+func (f *Func) CvtS32U64(d B32, a B64) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 6, 1: 7}, nil, d, a)
+}
+
+// CvtS32S64 emits cvt.s32.s64 d: s32, a: s64.
+func (f *Func) CvtS32S64(d B32, a B64) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 6, 1: 8}, nil, d, a)
+}
+
+// CvtU64U8 emits cvt.u64.u8 d: u64, a: u8.
+func (f *Func) CvtU64U8(d B64, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 7, 1: 1}, nil, d, a)
+}
+
+// CvtU64S8 emits cvt.u64.s8 d: u64, a: s8.
+func (f *Func) CvtU64S8(d B64, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 7, 1: 2}, nil, d, a)
+}
+
+// CvtU64U16 emits cvt.u64.u16 d: u64, a: u16.
+func (f *Func) CvtU64U16(d B64, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 7, 1: 3}, nil, d, a)
+}
+
+// CvtU64S16 emits cvt.u64.s16 d: u64, a: s16.
+func (f *Func) CvtU64S16(d B64, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 7, 1: 4}, nil, d, a)
+}
+
+// CvtU64U32 emits cvt.u64.u32 d: u64, a: u32.
+func (f *Func) CvtU64U32(d B64, a B32) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 7, 1: 5}, nil, d, a)
+}
+
+// CvtU64S32 emits cvt.u64.s32 d: u64, a: s32.
+func (f *Func) CvtU64S32(d B64, a B32) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 7, 1: 6}, nil, d, a)
+}
+
+// CvtU64U64 emits cvt.u64.u64 d: u64, a: u64.
+func (f *Func) CvtU64U64(d, a B64) *Instr { return f.emit(rowCvtU8U8, isa.Sel{0: 7, 1: 7}, nil, d, a) }
+
+// CvtU64S64 emits cvt.u64.s64 d: u64, a: s64.
+func (f *Func) CvtU64S64(d, a B64) *Instr { return f.emit(rowCvtU8U8, isa.Sel{0: 7, 1: 8}, nil, d, a) }
+
+// CvtS64U8 emits cvt.s64.u8 d: s64, a: u8.
+func (f *Func) CvtS64U8(d B64, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 8, 1: 1}, nil, d, a)
+}
+
+// CvtS64S8 emits cvt.s64.s8 d: s64, a: s8.
+func (f *Func) CvtS64S8(d B64, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 8, 1: 2}, nil, d, a)
+}
+
+// CvtS64U16 emits cvt.s64.u16 d: s64, a: u16.
+func (f *Func) CvtS64U16(d B64, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 8, 1: 3}, nil, d, a)
+}
+
+// CvtS64S16 emits cvt.s64.s16 d: s64, a: s16.
+func (f *Func) CvtS64S16(d B64, a IntReg) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 8, 1: 4}, nil, d, a)
+}
+
+// CvtS64U32 emits cvt.s64.u32 d: s64, a: u32.
+func (f *Func) CvtS64U32(d B64, a B32) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 8, 1: 5}, nil, d, a)
+}
+
+// CvtS64S32 emits cvt.s64.s32 d: s64, a: s32.
+func (f *Func) CvtS64S32(d B64, a B32) *Instr {
+	return f.emit(rowCvtU8U8, isa.Sel{0: 8, 1: 6}, nil, d, a)
+}
+
+// CvtS64U64 emits cvt.s64.u64 d: s64, a: u64.
+func (f *Func) CvtS64U64(d, a B64) *Instr { return f.emit(rowCvtU8U8, isa.Sel{0: 8, 1: 7}, nil, d, a) }
+
+// CvtS64S64 emits cvt.s64.s64 d: s64, a: s64.
+func (f *Func) CvtS64S64(d, a B64) *Instr { return f.emit(rowCvtU8U8, isa.Sel{0: 8, 1: 8}, nil, d, a) }
 
 // CvtRniU16F32 emits cvt.rni{.ftz}{.sat}.u16.f32 d: u16, a: f32.
 func (f *Func) CvtRniU16F32(d IntReg, a F32, opts ...Option) *Instr {
@@ -4268,66 +4453,6 @@ func (f *Func) AtomGlobalXorB64(d Bits64, a GlobalAddr, b SrcBits64, opts ...Opt
 	return f.emit(rowAtomAndB32, isa.Sel{1: 2, 2: 3, 4: 2}, opts, d, at(a), b)
 }
 
-// AtomSharedAndB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.and{.L2::cache_hint}.b32 d: b32, [a: shared], b: b32, [cache-policy: u64].
-func (f *Func) AtomSharedAndB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowAtomAndB32, isa.Sel{1: 3, 2: 1, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedAndB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.and{.L2::cache_hint}.b64 d: b64, [a: shared], b: b64, [cache-policy: u64].
-func (f *Func) AtomSharedAndB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowAtomAndB32, isa.Sel{1: 3, 2: 1, 4: 2}, opts, d, at(a), b)
-}
-
-// AtomSharedOrB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.or{.L2::cache_hint}.b32 d: b32, [a: shared], b: b32, [cache-policy: u64].
-func (f *Func) AtomSharedOrB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowAtomAndB32, isa.Sel{1: 3, 2: 2, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedOrB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.or{.L2::cache_hint}.b64 d: b64, [a: shared], b: b64, [cache-policy: u64].
-func (f *Func) AtomSharedOrB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowAtomAndB32, isa.Sel{1: 3, 2: 2, 4: 2}, opts, d, at(a), b)
-}
-
-// AtomSharedXorB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.xor{.L2::cache_hint}.b32 d: b32, [a: shared], b: b32, [cache-policy: u64].
-func (f *Func) AtomSharedXorB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowAtomAndB32, isa.Sel{1: 3, 2: 3, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedXorB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.xor{.L2::cache_hint}.b64 d: b64, [a: shared], b: b64, [cache-policy: u64].
-func (f *Func) AtomSharedXorB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowAtomAndB32, isa.Sel{1: 3, 2: 3, 4: 2}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterAndB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.and{.L2::cache_hint}.b32 d: b32, [a: shared::cluster], b: b32, [cache-policy: u64].
-func (f *Func) AtomSharedClusterAndB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowAtomAndB32, isa.Sel{1: 5, 2: 1, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterAndB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.and{.L2::cache_hint}.b64 d: b64, [a: shared::cluster], b: b64, [cache-policy: u64].
-func (f *Func) AtomSharedClusterAndB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowAtomAndB32, isa.Sel{1: 5, 2: 1, 4: 2}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterOrB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.or{.L2::cache_hint}.b32 d: b32, [a: shared::cluster], b: b32, [cache-policy: u64].
-func (f *Func) AtomSharedClusterOrB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowAtomAndB32, isa.Sel{1: 5, 2: 2, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterOrB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.or{.L2::cache_hint}.b64 d: b64, [a: shared::cluster], b: b64, [cache-policy: u64].
-func (f *Func) AtomSharedClusterOrB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowAtomAndB32, isa.Sel{1: 5, 2: 2, 4: 2}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterXorB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.xor{.L2::cache_hint}.b32 d: b32, [a: shared::cluster], b: b32, [cache-policy: u64].
-func (f *Func) AtomSharedClusterXorB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowAtomAndB32, isa.Sel{1: 5, 2: 3, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterXorB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.xor{.L2::cache_hint}.b64 d: b64, [a: shared::cluster], b: b64, [cache-policy: u64].
-func (f *Func) AtomSharedClusterXorB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowAtomAndB32, isa.Sel{1: 5, 2: 3, 4: 2}, opts, d, at(a), b)
-}
-
 // RedAndB32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.and{.L2::cache_hint}.b32 [a: generic], b: b32, [cache-policy: u64].
 func (f *Func) RedAndB32(a GenericAddr, b SrcBits32, opts ...Option) *Instr {
 	return f.emit(rowRedAndB32, isa.Sel{1: 1, 2: 1, 4: 1}, opts, at(a), b)
@@ -4388,66 +4513,6 @@ func (f *Func) RedGlobalXorB64(a GlobalAddr, b SrcBits64, opts ...Option) *Instr
 	return f.emit(rowRedAndB32, isa.Sel{1: 2, 2: 3, 4: 2}, opts, at(a), b)
 }
 
-// RedSharedAndB32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.and{.L2::cache_hint}.b32 [a: shared], b: b32, [cache-policy: u64].
-func (f *Func) RedSharedAndB32(a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowRedAndB32, isa.Sel{1: 3, 2: 1, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedAndB64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.and{.L2::cache_hint}.b64 [a: shared], b: b64, [cache-policy: u64].
-func (f *Func) RedSharedAndB64(a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowRedAndB32, isa.Sel{1: 3, 2: 1, 4: 2}, opts, at(a), b)
-}
-
-// RedSharedOrB32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.or{.L2::cache_hint}.b32 [a: shared], b: b32, [cache-policy: u64].
-func (f *Func) RedSharedOrB32(a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowRedAndB32, isa.Sel{1: 3, 2: 2, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedOrB64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.or{.L2::cache_hint}.b64 [a: shared], b: b64, [cache-policy: u64].
-func (f *Func) RedSharedOrB64(a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowRedAndB32, isa.Sel{1: 3, 2: 2, 4: 2}, opts, at(a), b)
-}
-
-// RedSharedXorB32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.xor{.L2::cache_hint}.b32 [a: shared], b: b32, [cache-policy: u64].
-func (f *Func) RedSharedXorB32(a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowRedAndB32, isa.Sel{1: 3, 2: 3, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedXorB64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.xor{.L2::cache_hint}.b64 [a: shared], b: b64, [cache-policy: u64].
-func (f *Func) RedSharedXorB64(a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowRedAndB32, isa.Sel{1: 3, 2: 3, 4: 2}, opts, at(a), b)
-}
-
-// RedSharedClusterAndB32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.and{.L2::cache_hint}.b32 [a: shared::cluster], b: b32, [cache-policy: u64].
-func (f *Func) RedSharedClusterAndB32(a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowRedAndB32, isa.Sel{1: 5, 2: 1, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedClusterAndB64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.and{.L2::cache_hint}.b64 [a: shared::cluster], b: b64, [cache-policy: u64].
-func (f *Func) RedSharedClusterAndB64(a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowRedAndB32, isa.Sel{1: 5, 2: 1, 4: 2}, opts, at(a), b)
-}
-
-// RedSharedClusterOrB32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.or{.L2::cache_hint}.b32 [a: shared::cluster], b: b32, [cache-policy: u64].
-func (f *Func) RedSharedClusterOrB32(a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowRedAndB32, isa.Sel{1: 5, 2: 2, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedClusterOrB64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.or{.L2::cache_hint}.b64 [a: shared::cluster], b: b64, [cache-policy: u64].
-func (f *Func) RedSharedClusterOrB64(a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowRedAndB32, isa.Sel{1: 5, 2: 2, 4: 2}, opts, at(a), b)
-}
-
-// RedSharedClusterXorB32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.xor{.L2::cache_hint}.b32 [a: shared::cluster], b: b32, [cache-policy: u64].
-func (f *Func) RedSharedClusterXorB32(a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowRedAndB32, isa.Sel{1: 5, 2: 3, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedClusterXorB64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.xor{.L2::cache_hint}.b64 [a: shared::cluster], b: b64, [cache-policy: u64].
-func (f *Func) RedSharedClusterXorB64(a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowRedAndB32, isa.Sel{1: 5, 2: 3, 4: 2}, opts, at(a), b)
-}
-
 // AtomAddU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.add{.L2::cache_hint}.u32 d: u32, [a: generic], b: u32, [cache-policy: u64].
 func (f *Func) AtomAddU32(d B32, a GenericAddr, b Src32, opts ...Option) *Instr {
 	return f.emit(rowAtomAddU32, isa.Sel{1: 1, 2: 1, 4: 1}, opts, d, at(a), b)
@@ -4498,56 +4563,6 @@ func (f *Func) AtomGlobalAddF64(d F64, a GlobalAddr, b SrcF64, opts ...Option) *
 	return f.emit(rowAtomAddU32, isa.Sel{1: 2, 2: 1, 4: 5}, opts, d, at(a), b)
 }
 
-// AtomSharedAddU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.add{.L2::cache_hint}.u32 d: u32, [a: shared], b: u32, [cache-policy: u64].
-func (f *Func) AtomSharedAddU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomAddU32, isa.Sel{1: 3, 2: 1, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedAddS32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.add{.L2::cache_hint}.s32 d: s32, [a: shared], b: s32, [cache-policy: u64].
-func (f *Func) AtomSharedAddS32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomAddU32, isa.Sel{1: 3, 2: 1, 4: 2}, opts, d, at(a), b)
-}
-
-// AtomSharedAddU64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.add{.L2::cache_hint}.u64 d: u64, [a: shared], b: u64, [cache-policy: u64].
-func (f *Func) AtomSharedAddU64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowAtomAddU32, isa.Sel{1: 3, 2: 1, 4: 3}, opts, d, at(a), b)
-}
-
-// AtomSharedAddF32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.add{.L2::cache_hint}.f32 d: f32, [a: shared], b: f32, [cache-policy: u64].
-func (f *Func) AtomSharedAddF32(d F32, a SharedAddr, b SrcF32, opts ...Option) *Instr {
-	return f.emit(rowAtomAddU32, isa.Sel{1: 3, 2: 1, 4: 4}, opts, d, at(a), b)
-}
-
-// AtomSharedAddF64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.add{.L2::cache_hint}.f64 d: f64, [a: shared], b: f64, [cache-policy: u64].
-func (f *Func) AtomSharedAddF64(d F64, a SharedAddr, b SrcF64, opts ...Option) *Instr {
-	return f.emit(rowAtomAddU32, isa.Sel{1: 3, 2: 1, 4: 5}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterAddU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.add{.L2::cache_hint}.u32 d: u32, [a: shared::cluster], b: u32, [cache-policy: u64].
-func (f *Func) AtomSharedClusterAddU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomAddU32, isa.Sel{1: 5, 2: 1, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterAddS32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.add{.L2::cache_hint}.s32 d: s32, [a: shared::cluster], b: s32, [cache-policy: u64].
-func (f *Func) AtomSharedClusterAddS32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomAddU32, isa.Sel{1: 5, 2: 1, 4: 2}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterAddU64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.add{.L2::cache_hint}.u64 d: u64, [a: shared::cluster], b: u64, [cache-policy: u64].
-func (f *Func) AtomSharedClusterAddU64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowAtomAddU32, isa.Sel{1: 5, 2: 1, 4: 3}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterAddF32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.add{.L2::cache_hint}.f32 d: f32, [a: shared::cluster], b: f32, [cache-policy: u64].
-func (f *Func) AtomSharedClusterAddF32(d F32, a SharedAddr, b SrcF32, opts ...Option) *Instr {
-	return f.emit(rowAtomAddU32, isa.Sel{1: 5, 2: 1, 4: 4}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterAddF64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.add{.L2::cache_hint}.f64 d: f64, [a: shared::cluster], b: f64, [cache-policy: u64].
-func (f *Func) AtomSharedClusterAddF64(d F64, a SharedAddr, b SrcF64, opts ...Option) *Instr {
-	return f.emit(rowAtomAddU32, isa.Sel{1: 5, 2: 1, 4: 5}, opts, d, at(a), b)
-}
-
 // RedAddU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.add{.L2::cache_hint}.u32 [a: generic], b: u32, [cache-policy: u64].
 func (f *Func) RedAddU32(a GenericAddr, b Src32, opts ...Option) *Instr {
 	return f.emit(rowRedAddU32, isa.Sel{1: 1, 2: 1, 4: 1}, opts, at(a), b)
@@ -4596,56 +4611,6 @@ func (f *Func) RedGlobalAddF32(a GlobalAddr, b SrcF32, opts ...Option) *Instr {
 // RedGlobalAddF64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.global.add{.L2::cache_hint}.f64 [a: global], b: f64, [cache-policy: u64].
 func (f *Func) RedGlobalAddF64(a GlobalAddr, b SrcF64, opts ...Option) *Instr {
 	return f.emit(rowRedAddU32, isa.Sel{1: 2, 2: 1, 4: 5}, opts, at(a), b)
-}
-
-// RedSharedAddU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.add{.L2::cache_hint}.u32 [a: shared], b: u32, [cache-policy: u64].
-func (f *Func) RedSharedAddU32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedAddU32, isa.Sel{1: 3, 2: 1, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedAddS32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.add{.L2::cache_hint}.s32 [a: shared], b: s32, [cache-policy: u64].
-func (f *Func) RedSharedAddS32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedAddU32, isa.Sel{1: 3, 2: 1, 4: 2}, opts, at(a), b)
-}
-
-// RedSharedAddU64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.add{.L2::cache_hint}.u64 [a: shared], b: u64, [cache-policy: u64].
-func (f *Func) RedSharedAddU64(a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowRedAddU32, isa.Sel{1: 3, 2: 1, 4: 3}, opts, at(a), b)
-}
-
-// RedSharedAddF32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.add{.L2::cache_hint}.f32 [a: shared], b: f32, [cache-policy: u64].
-func (f *Func) RedSharedAddF32(a SharedAddr, b SrcF32, opts ...Option) *Instr {
-	return f.emit(rowRedAddU32, isa.Sel{1: 3, 2: 1, 4: 4}, opts, at(a), b)
-}
-
-// RedSharedAddF64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.add{.L2::cache_hint}.f64 [a: shared], b: f64, [cache-policy: u64].
-func (f *Func) RedSharedAddF64(a SharedAddr, b SrcF64, opts ...Option) *Instr {
-	return f.emit(rowRedAddU32, isa.Sel{1: 3, 2: 1, 4: 5}, opts, at(a), b)
-}
-
-// RedSharedClusterAddU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.add{.L2::cache_hint}.u32 [a: shared::cluster], b: u32, [cache-policy: u64].
-func (f *Func) RedSharedClusterAddU32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedAddU32, isa.Sel{1: 5, 2: 1, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedClusterAddS32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.add{.L2::cache_hint}.s32 [a: shared::cluster], b: s32, [cache-policy: u64].
-func (f *Func) RedSharedClusterAddS32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedAddU32, isa.Sel{1: 5, 2: 1, 4: 2}, opts, at(a), b)
-}
-
-// RedSharedClusterAddU64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.add{.L2::cache_hint}.u64 [a: shared::cluster], b: u64, [cache-policy: u64].
-func (f *Func) RedSharedClusterAddU64(a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowRedAddU32, isa.Sel{1: 5, 2: 1, 4: 3}, opts, at(a), b)
-}
-
-// RedSharedClusterAddF32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.add{.L2::cache_hint}.f32 [a: shared::cluster], b: f32, [cache-policy: u64].
-func (f *Func) RedSharedClusterAddF32(a SharedAddr, b SrcF32, opts ...Option) *Instr {
-	return f.emit(rowRedAddU32, isa.Sel{1: 5, 2: 1, 4: 4}, opts, at(a), b)
-}
-
-// RedSharedClusterAddF64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.add{.L2::cache_hint}.f64 [a: shared::cluster], b: f64, [cache-policy: u64].
-func (f *Func) RedSharedClusterAddF64(a SharedAddr, b SrcF64, opts ...Option) *Instr {
-	return f.emit(rowRedAddU32, isa.Sel{1: 5, 2: 1, 4: 5}, opts, at(a), b)
 }
 
 // AtomMinU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.min{.L2::cache_hint}.u32 d: u32, [a: generic], b: u32, [cache-policy: u64].
@@ -4728,86 +4693,6 @@ func (f *Func) AtomGlobalMaxS64(d B64, a GlobalAddr, b Src64, opts ...Option) *I
 	return f.emit(rowAtomMinU32, isa.Sel{1: 2, 2: 2, 4: 4}, opts, d, at(a), b)
 }
 
-// AtomSharedMinU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.min{.L2::cache_hint}.u32 d: u32, [a: shared], b: u32, [cache-policy: u64].
-func (f *Func) AtomSharedMinU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 3, 2: 1, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedMinS32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.min{.L2::cache_hint}.s32 d: s32, [a: shared], b: s32, [cache-policy: u64].
-func (f *Func) AtomSharedMinS32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 3, 2: 1, 4: 2}, opts, d, at(a), b)
-}
-
-// AtomSharedMinU64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.min{.L2::cache_hint}.u64 d: u64, [a: shared], b: u64, [cache-policy: u64].
-func (f *Func) AtomSharedMinU64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 3, 2: 1, 4: 3}, opts, d, at(a), b)
-}
-
-// AtomSharedMinS64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.min{.L2::cache_hint}.s64 d: s64, [a: shared], b: s64, [cache-policy: u64].
-func (f *Func) AtomSharedMinS64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 3, 2: 1, 4: 4}, opts, d, at(a), b)
-}
-
-// AtomSharedMaxU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.max{.L2::cache_hint}.u32 d: u32, [a: shared], b: u32, [cache-policy: u64].
-func (f *Func) AtomSharedMaxU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 3, 2: 2, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedMaxS32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.max{.L2::cache_hint}.s32 d: s32, [a: shared], b: s32, [cache-policy: u64].
-func (f *Func) AtomSharedMaxS32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 3, 2: 2, 4: 2}, opts, d, at(a), b)
-}
-
-// AtomSharedMaxU64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.max{.L2::cache_hint}.u64 d: u64, [a: shared], b: u64, [cache-policy: u64].
-func (f *Func) AtomSharedMaxU64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 3, 2: 2, 4: 3}, opts, d, at(a), b)
-}
-
-// AtomSharedMaxS64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.max{.L2::cache_hint}.s64 d: s64, [a: shared], b: s64, [cache-policy: u64].
-func (f *Func) AtomSharedMaxS64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 3, 2: 2, 4: 4}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterMinU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.min{.L2::cache_hint}.u32 d: u32, [a: shared::cluster], b: u32, [cache-policy: u64].
-func (f *Func) AtomSharedClusterMinU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 5, 2: 1, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterMinS32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.min{.L2::cache_hint}.s32 d: s32, [a: shared::cluster], b: s32, [cache-policy: u64].
-func (f *Func) AtomSharedClusterMinS32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 5, 2: 1, 4: 2}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterMinU64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.min{.L2::cache_hint}.u64 d: u64, [a: shared::cluster], b: u64, [cache-policy: u64].
-func (f *Func) AtomSharedClusterMinU64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 5, 2: 1, 4: 3}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterMinS64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.min{.L2::cache_hint}.s64 d: s64, [a: shared::cluster], b: s64, [cache-policy: u64].
-func (f *Func) AtomSharedClusterMinS64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 5, 2: 1, 4: 4}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterMaxU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.max{.L2::cache_hint}.u32 d: u32, [a: shared::cluster], b: u32, [cache-policy: u64].
-func (f *Func) AtomSharedClusterMaxU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 5, 2: 2, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterMaxS32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.max{.L2::cache_hint}.s32 d: s32, [a: shared::cluster], b: s32, [cache-policy: u64].
-func (f *Func) AtomSharedClusterMaxS32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 5, 2: 2, 4: 2}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterMaxU64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.max{.L2::cache_hint}.u64 d: u64, [a: shared::cluster], b: u64, [cache-policy: u64].
-func (f *Func) AtomSharedClusterMaxU64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 5, 2: 2, 4: 3}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterMaxS64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.max{.L2::cache_hint}.s64 d: s64, [a: shared::cluster], b: s64, [cache-policy: u64].
-func (f *Func) AtomSharedClusterMaxS64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowAtomMinU32, isa.Sel{1: 5, 2: 2, 4: 4}, opts, d, at(a), b)
-}
-
 // RedMinU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.min{.L2::cache_hint}.u32 [a: generic], b: u32, [cache-policy: u64].
 func (f *Func) RedMinU32(a GenericAddr, b Src32, opts ...Option) *Instr {
 	return f.emit(rowRedMinU32, isa.Sel{1: 1, 2: 1, 4: 1}, opts, at(a), b)
@@ -4888,86 +4773,6 @@ func (f *Func) RedGlobalMaxS64(a GlobalAddr, b Src64, opts ...Option) *Instr {
 	return f.emit(rowRedMinU32, isa.Sel{1: 2, 2: 2, 4: 4}, opts, at(a), b)
 }
 
-// RedSharedMinU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.min{.L2::cache_hint}.u32 [a: shared], b: u32, [cache-policy: u64].
-func (f *Func) RedSharedMinU32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 3, 2: 1, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedMinS32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.min{.L2::cache_hint}.s32 [a: shared], b: s32, [cache-policy: u64].
-func (f *Func) RedSharedMinS32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 3, 2: 1, 4: 2}, opts, at(a), b)
-}
-
-// RedSharedMinU64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.min{.L2::cache_hint}.u64 [a: shared], b: u64, [cache-policy: u64].
-func (f *Func) RedSharedMinU64(a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 3, 2: 1, 4: 3}, opts, at(a), b)
-}
-
-// RedSharedMinS64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.min{.L2::cache_hint}.s64 [a: shared], b: s64, [cache-policy: u64].
-func (f *Func) RedSharedMinS64(a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 3, 2: 1, 4: 4}, opts, at(a), b)
-}
-
-// RedSharedMaxU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.max{.L2::cache_hint}.u32 [a: shared], b: u32, [cache-policy: u64].
-func (f *Func) RedSharedMaxU32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 3, 2: 2, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedMaxS32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.max{.L2::cache_hint}.s32 [a: shared], b: s32, [cache-policy: u64].
-func (f *Func) RedSharedMaxS32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 3, 2: 2, 4: 2}, opts, at(a), b)
-}
-
-// RedSharedMaxU64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.max{.L2::cache_hint}.u64 [a: shared], b: u64, [cache-policy: u64].
-func (f *Func) RedSharedMaxU64(a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 3, 2: 2, 4: 3}, opts, at(a), b)
-}
-
-// RedSharedMaxS64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.max{.L2::cache_hint}.s64 [a: shared], b: s64, [cache-policy: u64].
-func (f *Func) RedSharedMaxS64(a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 3, 2: 2, 4: 4}, opts, at(a), b)
-}
-
-// RedSharedClusterMinU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.min{.L2::cache_hint}.u32 [a: shared::cluster], b: u32, [cache-policy: u64].
-func (f *Func) RedSharedClusterMinU32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 5, 2: 1, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedClusterMinS32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.min{.L2::cache_hint}.s32 [a: shared::cluster], b: s32, [cache-policy: u64].
-func (f *Func) RedSharedClusterMinS32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 5, 2: 1, 4: 2}, opts, at(a), b)
-}
-
-// RedSharedClusterMinU64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.min{.L2::cache_hint}.u64 [a: shared::cluster], b: u64, [cache-policy: u64].
-func (f *Func) RedSharedClusterMinU64(a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 5, 2: 1, 4: 3}, opts, at(a), b)
-}
-
-// RedSharedClusterMinS64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.min{.L2::cache_hint}.s64 [a: shared::cluster], b: s64, [cache-policy: u64].
-func (f *Func) RedSharedClusterMinS64(a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 5, 2: 1, 4: 4}, opts, at(a), b)
-}
-
-// RedSharedClusterMaxU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.max{.L2::cache_hint}.u32 [a: shared::cluster], b: u32, [cache-policy: u64].
-func (f *Func) RedSharedClusterMaxU32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 5, 2: 2, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedClusterMaxS32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.max{.L2::cache_hint}.s32 [a: shared::cluster], b: s32, [cache-policy: u64].
-func (f *Func) RedSharedClusterMaxS32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 5, 2: 2, 4: 2}, opts, at(a), b)
-}
-
-// RedSharedClusterMaxU64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.max{.L2::cache_hint}.u64 [a: shared::cluster], b: u64, [cache-policy: u64].
-func (f *Func) RedSharedClusterMaxU64(a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 5, 2: 2, 4: 3}, opts, at(a), b)
-}
-
-// RedSharedClusterMaxS64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.max{.L2::cache_hint}.s64 [a: shared::cluster], b: s64, [cache-policy: u64].
-func (f *Func) RedSharedClusterMaxS64(a SharedAddr, b Src64, opts ...Option) *Instr {
-	return f.emit(rowRedMinU32, isa.Sel{1: 5, 2: 2, 4: 4}, opts, at(a), b)
-}
-
 // AtomIncU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.inc{.L2::cache_hint}.u32 d: u32, [a: generic], b: u32, [cache-policy: u64].
 func (f *Func) AtomIncU32(d B32, a GenericAddr, b Src32, opts ...Option) *Instr {
 	return f.emit(rowAtomIncU32, isa.Sel{1: 1, 2: 1, 4: 1}, opts, d, at(a), b)
@@ -4986,26 +4791,6 @@ func (f *Func) AtomGlobalIncU32(d B32, a GlobalAddr, b Src32, opts ...Option) *I
 // AtomGlobalDecU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.global.dec{.L2::cache_hint}.u32 d: u32, [a: global], b: u32, [cache-policy: u64].
 func (f *Func) AtomGlobalDecU32(d B32, a GlobalAddr, b Src32, opts ...Option) *Instr {
 	return f.emit(rowAtomIncU32, isa.Sel{1: 2, 2: 2, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedIncU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.inc{.L2::cache_hint}.u32 d: u32, [a: shared], b: u32, [cache-policy: u64].
-func (f *Func) AtomSharedIncU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomIncU32, isa.Sel{1: 3, 2: 1, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedDecU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.dec{.L2::cache_hint}.u32 d: u32, [a: shared], b: u32, [cache-policy: u64].
-func (f *Func) AtomSharedDecU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomIncU32, isa.Sel{1: 3, 2: 2, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterIncU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.inc{.L2::cache_hint}.u32 d: u32, [a: shared::cluster], b: u32, [cache-policy: u64].
-func (f *Func) AtomSharedClusterIncU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomIncU32, isa.Sel{1: 5, 2: 1, 4: 1}, opts, d, at(a), b)
-}
-
-// AtomSharedClusterDecU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.dec{.L2::cache_hint}.u32 d: u32, [a: shared::cluster], b: u32, [cache-policy: u64].
-func (f *Func) AtomSharedClusterDecU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowAtomIncU32, isa.Sel{1: 5, 2: 2, 4: 1}, opts, d, at(a), b)
 }
 
 // RedIncU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.inc{.L2::cache_hint}.u32 [a: generic], b: u32, [cache-policy: u64].
@@ -5028,26 +4813,6 @@ func (f *Func) RedGlobalDecU32(a GlobalAddr, b Src32, opts ...Option) *Instr {
 	return f.emit(rowRedIncU32, isa.Sel{1: 2, 2: 2, 4: 1}, opts, at(a), b)
 }
 
-// RedSharedIncU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.inc{.L2::cache_hint}.u32 [a: shared], b: u32, [cache-policy: u64].
-func (f *Func) RedSharedIncU32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedIncU32, isa.Sel{1: 3, 2: 1, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedDecU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.dec{.L2::cache_hint}.u32 [a: shared], b: u32, [cache-policy: u64].
-func (f *Func) RedSharedDecU32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedIncU32, isa.Sel{1: 3, 2: 2, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedClusterIncU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.inc{.L2::cache_hint}.u32 [a: shared::cluster], b: u32, [cache-policy: u64].
-func (f *Func) RedSharedClusterIncU32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedIncU32, isa.Sel{1: 5, 2: 1, 4: 1}, opts, at(a), b)
-}
-
-// RedSharedClusterDecU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.dec{.L2::cache_hint}.u32 [a: shared::cluster], b: u32, [cache-policy: u64].
-func (f *Func) RedSharedClusterDecU32(a SharedAddr, b Src32, opts ...Option) *Instr {
-	return f.emit(rowRedIncU32, isa.Sel{1: 5, 2: 2, 4: 1}, opts, at(a), b)
-}
-
 // AtomExchB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.exch{.L2::cache_hint}.b32 d: b32, [a: generic], b: b32, [cache-policy: u64].
 func (f *Func) AtomExchB32(d Bits32, a GenericAddr, b SrcBits32, opts ...Option) *Instr {
 	return f.emit(rowAtomExchB32, isa.Sel{1: 1, 2: 1, 4: 1}, opts, d, at(a), b)
@@ -5068,64 +4833,484 @@ func (f *Func) AtomGlobalExchB64(d Bits64, a GlobalAddr, b SrcBits64, opts ...Op
 	return f.emit(rowAtomExchB32, isa.Sel{1: 2, 2: 1, 4: 2}, opts, d, at(a), b)
 }
 
-// AtomSharedExchB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.exch{.L2::cache_hint}.b32 d: b32, [a: shared], b: b32, [cache-policy: u64].
+// AtomSharedAndB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.and.b32 d: b32, [a: shared], b: b32.
+func (f *Func) AtomSharedAndB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAndB32, isa.Sel{1: 1, 2: 1, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedAndB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.and.b64 d: b64, [a: shared], b: b64.
+func (f *Func) AtomSharedAndB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAndB32, isa.Sel{1: 1, 2: 1, 3: 2}, opts, d, at(a), b)
+}
+
+// AtomSharedOrB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.or.b32 d: b32, [a: shared], b: b32.
+func (f *Func) AtomSharedOrB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAndB32, isa.Sel{1: 1, 2: 2, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedOrB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.or.b64 d: b64, [a: shared], b: b64.
+func (f *Func) AtomSharedOrB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAndB32, isa.Sel{1: 1, 2: 2, 3: 2}, opts, d, at(a), b)
+}
+
+// AtomSharedXorB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.xor.b32 d: b32, [a: shared], b: b32.
+func (f *Func) AtomSharedXorB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAndB32, isa.Sel{1: 1, 2: 3, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedXorB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.xor.b64 d: b64, [a: shared], b: b64.
+func (f *Func) AtomSharedXorB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAndB32, isa.Sel{1: 1, 2: 3, 3: 2}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterAndB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.and.b32 d: b32, [a: shared::cluster], b: b32.
+func (f *Func) AtomSharedClusterAndB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAndB32, isa.Sel{1: 3, 2: 1, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterAndB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.and.b64 d: b64, [a: shared::cluster], b: b64.
+func (f *Func) AtomSharedClusterAndB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAndB32, isa.Sel{1: 3, 2: 1, 3: 2}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterOrB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.or.b32 d: b32, [a: shared::cluster], b: b32.
+func (f *Func) AtomSharedClusterOrB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAndB32, isa.Sel{1: 3, 2: 2, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterOrB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.or.b64 d: b64, [a: shared::cluster], b: b64.
+func (f *Func) AtomSharedClusterOrB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAndB32, isa.Sel{1: 3, 2: 2, 3: 2}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterXorB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.xor.b32 d: b32, [a: shared::cluster], b: b32.
+func (f *Func) AtomSharedClusterXorB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAndB32, isa.Sel{1: 3, 2: 3, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterXorB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.xor.b64 d: b64, [a: shared::cluster], b: b64.
+func (f *Func) AtomSharedClusterXorB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAndB32, isa.Sel{1: 3, 2: 3, 3: 2}, opts, d, at(a), b)
+}
+
+// RedSharedAndB32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.and.b32 [a: shared], b: b32.
+func (f *Func) RedSharedAndB32(a SharedAddr, b SrcBits32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAndB32, isa.Sel{1: 1, 2: 1, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedAndB64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.and.b64 [a: shared], b: b64.
+func (f *Func) RedSharedAndB64(a SharedAddr, b SrcBits64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAndB32, isa.Sel{1: 1, 2: 1, 3: 2}, opts, at(a), b)
+}
+
+// RedSharedOrB32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.or.b32 [a: shared], b: b32.
+func (f *Func) RedSharedOrB32(a SharedAddr, b SrcBits32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAndB32, isa.Sel{1: 1, 2: 2, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedOrB64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.or.b64 [a: shared], b: b64.
+func (f *Func) RedSharedOrB64(a SharedAddr, b SrcBits64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAndB32, isa.Sel{1: 1, 2: 2, 3: 2}, opts, at(a), b)
+}
+
+// RedSharedXorB32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.xor.b32 [a: shared], b: b32.
+func (f *Func) RedSharedXorB32(a SharedAddr, b SrcBits32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAndB32, isa.Sel{1: 1, 2: 3, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedXorB64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.xor.b64 [a: shared], b: b64.
+func (f *Func) RedSharedXorB64(a SharedAddr, b SrcBits64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAndB32, isa.Sel{1: 1, 2: 3, 3: 2}, opts, at(a), b)
+}
+
+// RedSharedClusterAndB32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.and.b32 [a: shared::cluster], b: b32.
+func (f *Func) RedSharedClusterAndB32(a SharedAddr, b SrcBits32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAndB32, isa.Sel{1: 3, 2: 1, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedClusterAndB64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.and.b64 [a: shared::cluster], b: b64.
+func (f *Func) RedSharedClusterAndB64(a SharedAddr, b SrcBits64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAndB32, isa.Sel{1: 3, 2: 1, 3: 2}, opts, at(a), b)
+}
+
+// RedSharedClusterOrB32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.or.b32 [a: shared::cluster], b: b32.
+func (f *Func) RedSharedClusterOrB32(a SharedAddr, b SrcBits32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAndB32, isa.Sel{1: 3, 2: 2, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedClusterOrB64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.or.b64 [a: shared::cluster], b: b64.
+func (f *Func) RedSharedClusterOrB64(a SharedAddr, b SrcBits64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAndB32, isa.Sel{1: 3, 2: 2, 3: 2}, opts, at(a), b)
+}
+
+// RedSharedClusterXorB32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.xor.b32 [a: shared::cluster], b: b32.
+func (f *Func) RedSharedClusterXorB32(a SharedAddr, b SrcBits32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAndB32, isa.Sel{1: 3, 2: 3, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedClusterXorB64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.xor.b64 [a: shared::cluster], b: b64.
+func (f *Func) RedSharedClusterXorB64(a SharedAddr, b SrcBits64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAndB32, isa.Sel{1: 3, 2: 3, 3: 2}, opts, at(a), b)
+}
+
+// AtomSharedAddU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.add.u32 d: u32, [a: shared], b: u32.
+func (f *Func) AtomSharedAddU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAddU32, isa.Sel{1: 1, 2: 1, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedAddS32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.add.s32 d: s32, [a: shared], b: s32.
+func (f *Func) AtomSharedAddS32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAddU32, isa.Sel{1: 1, 2: 1, 3: 2}, opts, d, at(a), b)
+}
+
+// AtomSharedAddU64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.add.u64 d: u64, [a: shared], b: u64.
+func (f *Func) AtomSharedAddU64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAddU32, isa.Sel{1: 1, 2: 1, 3: 3}, opts, d, at(a), b)
+}
+
+// AtomSharedAddF32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.add.f32 d: f32, [a: shared], b: f32.
+func (f *Func) AtomSharedAddF32(d F32, a SharedAddr, b SrcF32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAddU32, isa.Sel{1: 1, 2: 1, 3: 4}, opts, d, at(a), b)
+}
+
+// AtomSharedAddF64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.add.f64 d: f64, [a: shared], b: f64.
+func (f *Func) AtomSharedAddF64(d F64, a SharedAddr, b SrcF64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAddU32, isa.Sel{1: 1, 2: 1, 3: 5}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterAddU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.add.u32 d: u32, [a: shared::cluster], b: u32.
+func (f *Func) AtomSharedClusterAddU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAddU32, isa.Sel{1: 3, 2: 1, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterAddS32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.add.s32 d: s32, [a: shared::cluster], b: s32.
+func (f *Func) AtomSharedClusterAddS32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAddU32, isa.Sel{1: 3, 2: 1, 3: 2}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterAddU64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.add.u64 d: u64, [a: shared::cluster], b: u64.
+func (f *Func) AtomSharedClusterAddU64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAddU32, isa.Sel{1: 3, 2: 1, 3: 3}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterAddF32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.add.f32 d: f32, [a: shared::cluster], b: f32.
+func (f *Func) AtomSharedClusterAddF32(d F32, a SharedAddr, b SrcF32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAddU32, isa.Sel{1: 3, 2: 1, 3: 4}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterAddF64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.add.f64 d: f64, [a: shared::cluster], b: f64.
+func (f *Func) AtomSharedClusterAddF64(d F64, a SharedAddr, b SrcF64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedAddU32, isa.Sel{1: 3, 2: 1, 3: 5}, opts, d, at(a), b)
+}
+
+// RedSharedAddU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.add.u32 [a: shared], b: u32.
+func (f *Func) RedSharedAddU32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAddU32, isa.Sel{1: 1, 2: 1, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedAddS32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.add.s32 [a: shared], b: s32.
+func (f *Func) RedSharedAddS32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAddU32, isa.Sel{1: 1, 2: 1, 3: 2}, opts, at(a), b)
+}
+
+// RedSharedAddU64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.add.u64 [a: shared], b: u64.
+func (f *Func) RedSharedAddU64(a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAddU32, isa.Sel{1: 1, 2: 1, 3: 3}, opts, at(a), b)
+}
+
+// RedSharedAddF32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.add.f32 [a: shared], b: f32.
+func (f *Func) RedSharedAddF32(a SharedAddr, b SrcF32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAddU32, isa.Sel{1: 1, 2: 1, 3: 4}, opts, at(a), b)
+}
+
+// RedSharedAddF64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.add.f64 [a: shared], b: f64.
+func (f *Func) RedSharedAddF64(a SharedAddr, b SrcF64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAddU32, isa.Sel{1: 1, 2: 1, 3: 5}, opts, at(a), b)
+}
+
+// RedSharedClusterAddU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.add.u32 [a: shared::cluster], b: u32.
+func (f *Func) RedSharedClusterAddU32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAddU32, isa.Sel{1: 3, 2: 1, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedClusterAddS32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.add.s32 [a: shared::cluster], b: s32.
+func (f *Func) RedSharedClusterAddS32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAddU32, isa.Sel{1: 3, 2: 1, 3: 2}, opts, at(a), b)
+}
+
+// RedSharedClusterAddU64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.add.u64 [a: shared::cluster], b: u64.
+func (f *Func) RedSharedClusterAddU64(a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAddU32, isa.Sel{1: 3, 2: 1, 3: 3}, opts, at(a), b)
+}
+
+// RedSharedClusterAddF32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.add.f32 [a: shared::cluster], b: f32.
+func (f *Func) RedSharedClusterAddF32(a SharedAddr, b SrcF32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAddU32, isa.Sel{1: 3, 2: 1, 3: 4}, opts, at(a), b)
+}
+
+// RedSharedClusterAddF64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.add.f64 [a: shared::cluster], b: f64.
+func (f *Func) RedSharedClusterAddF64(a SharedAddr, b SrcF64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedAddU32, isa.Sel{1: 3, 2: 1, 3: 5}, opts, at(a), b)
+}
+
+// AtomSharedMinU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.min.u32 d: u32, [a: shared], b: u32.
+func (f *Func) AtomSharedMinU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 1, 2: 1, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedMinS32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.min.s32 d: s32, [a: shared], b: s32.
+func (f *Func) AtomSharedMinS32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 1, 2: 1, 3: 2}, opts, d, at(a), b)
+}
+
+// AtomSharedMinU64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.min.u64 d: u64, [a: shared], b: u64.
+func (f *Func) AtomSharedMinU64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 1, 2: 1, 3: 3}, opts, d, at(a), b)
+}
+
+// AtomSharedMinS64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.min.s64 d: s64, [a: shared], b: s64.
+func (f *Func) AtomSharedMinS64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 1, 2: 1, 3: 4}, opts, d, at(a), b)
+}
+
+// AtomSharedMaxU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.max.u32 d: u32, [a: shared], b: u32.
+func (f *Func) AtomSharedMaxU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 1, 2: 2, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedMaxS32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.max.s32 d: s32, [a: shared], b: s32.
+func (f *Func) AtomSharedMaxS32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 1, 2: 2, 3: 2}, opts, d, at(a), b)
+}
+
+// AtomSharedMaxU64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.max.u64 d: u64, [a: shared], b: u64.
+func (f *Func) AtomSharedMaxU64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 1, 2: 2, 3: 3}, opts, d, at(a), b)
+}
+
+// AtomSharedMaxS64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.max.s64 d: s64, [a: shared], b: s64.
+func (f *Func) AtomSharedMaxS64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 1, 2: 2, 3: 4}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterMinU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.min.u32 d: u32, [a: shared::cluster], b: u32.
+func (f *Func) AtomSharedClusterMinU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 3, 2: 1, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterMinS32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.min.s32 d: s32, [a: shared::cluster], b: s32.
+func (f *Func) AtomSharedClusterMinS32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 3, 2: 1, 3: 2}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterMinU64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.min.u64 d: u64, [a: shared::cluster], b: u64.
+func (f *Func) AtomSharedClusterMinU64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 3, 2: 1, 3: 3}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterMinS64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.min.s64 d: s64, [a: shared::cluster], b: s64.
+func (f *Func) AtomSharedClusterMinS64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 3, 2: 1, 3: 4}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterMaxU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.max.u32 d: u32, [a: shared::cluster], b: u32.
+func (f *Func) AtomSharedClusterMaxU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 3, 2: 2, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterMaxS32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.max.s32 d: s32, [a: shared::cluster], b: s32.
+func (f *Func) AtomSharedClusterMaxS32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 3, 2: 2, 3: 2}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterMaxU64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.max.u64 d: u64, [a: shared::cluster], b: u64.
+func (f *Func) AtomSharedClusterMaxU64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 3, 2: 2, 3: 3}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterMaxS64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.max.s64 d: s64, [a: shared::cluster], b: s64.
+func (f *Func) AtomSharedClusterMaxS64(d B64, a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedMinU32, isa.Sel{1: 3, 2: 2, 3: 4}, opts, d, at(a), b)
+}
+
+// RedSharedMinU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.min.u32 [a: shared], b: u32.
+func (f *Func) RedSharedMinU32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 1, 2: 1, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedMinS32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.min.s32 [a: shared], b: s32.
+func (f *Func) RedSharedMinS32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 1, 2: 1, 3: 2}, opts, at(a), b)
+}
+
+// RedSharedMinU64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.min.u64 [a: shared], b: u64.
+func (f *Func) RedSharedMinU64(a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 1, 2: 1, 3: 3}, opts, at(a), b)
+}
+
+// RedSharedMinS64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.min.s64 [a: shared], b: s64.
+func (f *Func) RedSharedMinS64(a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 1, 2: 1, 3: 4}, opts, at(a), b)
+}
+
+// RedSharedMaxU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.max.u32 [a: shared], b: u32.
+func (f *Func) RedSharedMaxU32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 1, 2: 2, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedMaxS32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.max.s32 [a: shared], b: s32.
+func (f *Func) RedSharedMaxS32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 1, 2: 2, 3: 2}, opts, at(a), b)
+}
+
+// RedSharedMaxU64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.max.u64 [a: shared], b: u64.
+func (f *Func) RedSharedMaxU64(a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 1, 2: 2, 3: 3}, opts, at(a), b)
+}
+
+// RedSharedMaxS64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.max.s64 [a: shared], b: s64.
+func (f *Func) RedSharedMaxS64(a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 1, 2: 2, 3: 4}, opts, at(a), b)
+}
+
+// RedSharedClusterMinU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.min.u32 [a: shared::cluster], b: u32.
+func (f *Func) RedSharedClusterMinU32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 3, 2: 1, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedClusterMinS32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.min.s32 [a: shared::cluster], b: s32.
+func (f *Func) RedSharedClusterMinS32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 3, 2: 1, 3: 2}, opts, at(a), b)
+}
+
+// RedSharedClusterMinU64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.min.u64 [a: shared::cluster], b: u64.
+func (f *Func) RedSharedClusterMinU64(a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 3, 2: 1, 3: 3}, opts, at(a), b)
+}
+
+// RedSharedClusterMinS64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.min.s64 [a: shared::cluster], b: s64.
+func (f *Func) RedSharedClusterMinS64(a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 3, 2: 1, 3: 4}, opts, at(a), b)
+}
+
+// RedSharedClusterMaxU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.max.u32 [a: shared::cluster], b: u32.
+func (f *Func) RedSharedClusterMaxU32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 3, 2: 2, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedClusterMaxS32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.max.s32 [a: shared::cluster], b: s32.
+func (f *Func) RedSharedClusterMaxS32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 3, 2: 2, 3: 2}, opts, at(a), b)
+}
+
+// RedSharedClusterMaxU64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.max.u64 [a: shared::cluster], b: u64.
+func (f *Func) RedSharedClusterMaxU64(a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 3, 2: 2, 3: 3}, opts, at(a), b)
+}
+
+// RedSharedClusterMaxS64 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.max.s64 [a: shared::cluster], b: s64.
+func (f *Func) RedSharedClusterMaxS64(a SharedAddr, b Src64, opts ...Option) *Instr {
+	return f.emit(rowRedSharedMinU32, isa.Sel{1: 3, 2: 2, 3: 4}, opts, at(a), b)
+}
+
+// AtomSharedIncU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.inc.u32 d: u32, [a: shared], b: u32.
+func (f *Func) AtomSharedIncU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedIncU32, isa.Sel{1: 1, 2: 1, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedDecU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.dec.u32 d: u32, [a: shared], b: u32.
+func (f *Func) AtomSharedDecU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedIncU32, isa.Sel{1: 1, 2: 2, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterIncU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.inc.u32 d: u32, [a: shared::cluster], b: u32.
+func (f *Func) AtomSharedClusterIncU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedIncU32, isa.Sel{1: 3, 2: 1, 3: 1}, opts, d, at(a), b)
+}
+
+// AtomSharedClusterDecU32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.dec.u32 d: u32, [a: shared::cluster], b: u32.
+func (f *Func) AtomSharedClusterDecU32(d B32, a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowAtomSharedIncU32, isa.Sel{1: 3, 2: 2, 3: 1}, opts, d, at(a), b)
+}
+
+// RedSharedIncU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.inc.u32 [a: shared], b: u32.
+func (f *Func) RedSharedIncU32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedIncU32, isa.Sel{1: 1, 2: 1, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedDecU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared.dec.u32 [a: shared], b: u32.
+func (f *Func) RedSharedDecU32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedIncU32, isa.Sel{1: 1, 2: 2, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedClusterIncU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.inc.u32 [a: shared::cluster], b: u32.
+func (f *Func) RedSharedClusterIncU32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedIncU32, isa.Sel{1: 3, 2: 1, 3: 1}, opts, at(a), b)
+}
+
+// RedSharedClusterDecU32 emits red{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .release.cta .release.cluster .release.gpu ...}.shared::cluster.dec.u32 [a: shared::cluster], b: u32.
+func (f *Func) RedSharedClusterDecU32(a SharedAddr, b Src32, opts ...Option) *Instr {
+	return f.emit(rowRedSharedIncU32, isa.Sel{1: 3, 2: 2, 3: 1}, opts, at(a), b)
+}
+
+// AtomSharedExchB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.exch.b32 d: b32, [a: shared], b: b32.
 func (f *Func) AtomSharedExchB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowAtomExchB32, isa.Sel{1: 3, 2: 1, 4: 1}, opts, d, at(a), b)
+	return f.emit(rowAtomSharedExchB32, isa.Sel{1: 1, 2: 1, 3: 1}, opts, d, at(a), b)
 }
 
-// AtomSharedExchB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.exch{.L2::cache_hint}.b64 d: b64, [a: shared], b: b64, [cache-policy: u64].
+// AtomSharedExchB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.exch.b64 d: b64, [a: shared], b: b64.
 func (f *Func) AtomSharedExchB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowAtomExchB32, isa.Sel{1: 3, 2: 1, 4: 2}, opts, d, at(a), b)
+	return f.emit(rowAtomSharedExchB32, isa.Sel{1: 1, 2: 1, 3: 2}, opts, d, at(a), b)
 }
 
-// AtomSharedClusterExchB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.exch{.L2::cache_hint}.b32 d: b32, [a: shared::cluster], b: b32, [cache-policy: u64].
+// AtomSharedClusterExchB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.exch.b32 d: b32, [a: shared::cluster], b: b32.
 func (f *Func) AtomSharedClusterExchB32(d Bits32, a SharedAddr, b SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowAtomExchB32, isa.Sel{1: 5, 2: 1, 4: 1}, opts, d, at(a), b)
+	return f.emit(rowAtomSharedExchB32, isa.Sel{1: 3, 2: 1, 3: 1}, opts, d, at(a), b)
 }
 
-// AtomSharedClusterExchB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.exch{.L2::cache_hint}.b64 d: b64, [a: shared::cluster], b: b64, [cache-policy: u64].
+// AtomSharedClusterExchB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.exch.b64 d: b64, [a: shared::cluster], b: b64.
 func (f *Func) AtomSharedClusterExchB64(d Bits64, a SharedAddr, b SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowAtomExchB32, isa.Sel{1: 5, 2: 1, 4: 2}, opts, d, at(a), b)
+	return f.emit(rowAtomSharedExchB32, isa.Sel{1: 3, 2: 1, 3: 2}, opts, d, at(a), b)
 }
 
-// AtomCasB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.cas{.L2::cache_hint}.b32 d: b32, [a: generic], b: b32, c: b32, [cache-policy: u64].
+// AtomCasB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.cas.b32 d: b32, [a: generic], b: b32, c: b32.
 func (f *Func) AtomCasB32(d Bits32, a GenericAddr, b, c SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowAtomCasB32, isa.Sel{1: 1, 2: 1, 4: 1}, opts, d, at(a), b, c)
+	return f.emit(rowAtomCasB32, isa.Sel{1: 1, 2: 1, 3: 1}, opts, d, at(a), b, c)
 }
 
-// AtomCasB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.cas{.L2::cache_hint}.b64 d: b64, [a: generic], b: b64, c: b64, [cache-policy: u64].
+// AtomCasB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.cas.b64 d: b64, [a: generic], b: b64, c: b64.
 func (f *Func) AtomCasB64(d Bits64, a GenericAddr, b, c SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowAtomCasB32, isa.Sel{1: 1, 2: 1, 4: 2}, opts, d, at(a), b, c)
+	return f.emit(rowAtomCasB32, isa.Sel{1: 1, 2: 1, 3: 2}, opts, d, at(a), b, c)
 }
 
-// AtomGlobalCasB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.global.cas{.L2::cache_hint}.b32 d: b32, [a: global], b: b32, c: b32, [cache-policy: u64].
+// AtomGlobalCasB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.global.cas.b32 d: b32, [a: global], b: b32, c: b32.
 func (f *Func) AtomGlobalCasB32(d Bits32, a GlobalAddr, b, c SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowAtomCasB32, isa.Sel{1: 2, 2: 1, 4: 1}, opts, d, at(a), b, c)
+	return f.emit(rowAtomCasB32, isa.Sel{1: 2, 2: 1, 3: 1}, opts, d, at(a), b, c)
 }
 
-// AtomGlobalCasB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.global.cas{.L2::cache_hint}.b64 d: b64, [a: global], b: b64, c: b64, [cache-policy: u64].
+// AtomGlobalCasB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.global.cas.b64 d: b64, [a: global], b: b64, c: b64.
 func (f *Func) AtomGlobalCasB64(d Bits64, a GlobalAddr, b, c SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowAtomCasB32, isa.Sel{1: 2, 2: 1, 4: 2}, opts, d, at(a), b, c)
+	return f.emit(rowAtomCasB32, isa.Sel{1: 2, 2: 1, 3: 2}, opts, d, at(a), b, c)
 }
 
-// AtomSharedCasB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.cas{.L2::cache_hint}.b32 d: b32, [a: shared], b: b32, c: b32, [cache-policy: u64].
+// AtomSharedCasB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.cas.b32 d: b32, [a: shared], b: b32, c: b32.
 func (f *Func) AtomSharedCasB32(d Bits32, a SharedAddr, b, c SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowAtomCasB32, isa.Sel{1: 3, 2: 1, 4: 1}, opts, d, at(a), b, c)
+	return f.emit(rowAtomCasB32, isa.Sel{1: 3, 2: 1, 3: 1}, opts, d, at(a), b, c)
 }
 
-// AtomSharedCasB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.cas{.L2::cache_hint}.b64 d: b64, [a: shared], b: b64, c: b64, [cache-policy: u64].
+// AtomSharedCasB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared.cas.b64 d: b64, [a: shared], b: b64, c: b64.
 func (f *Func) AtomSharedCasB64(d Bits64, a SharedAddr, b, c SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowAtomCasB32, isa.Sel{1: 3, 2: 1, 4: 2}, opts, d, at(a), b, c)
+	return f.emit(rowAtomCasB32, isa.Sel{1: 3, 2: 1, 3: 2}, opts, d, at(a), b, c)
 }
 
-// AtomSharedClusterCasB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.cas{.L2::cache_hint}.b32 d: b32, [a: shared::cluster], b: b32, c: b32, [cache-policy: u64].
+// AtomSharedClusterCasB32 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.cas.b32 d: b32, [a: shared::cluster], b: b32, c: b32.
 func (f *Func) AtomSharedClusterCasB32(d Bits32, a SharedAddr, b, c SrcBits32, opts ...Option) *Instr {
-	return f.emit(rowAtomCasB32, isa.Sel{1: 5, 2: 1, 4: 1}, opts, d, at(a), b, c)
+	return f.emit(rowAtomCasB32, isa.Sel{1: 5, 2: 1, 3: 1}, opts, d, at(a), b, c)
 }
 
-// AtomSharedClusterCasB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.cas{.L2::cache_hint}.b64 d: b64, [a: shared::cluster], b: b64, c: b64, [cache-policy: u64].
+// AtomSharedClusterCasB64 emits atom{.relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys .acquire.cta .acquire.cluster .acquire.gpu ...}.shared::cluster.cas.b64 d: b64, [a: shared::cluster], b: b64, c: b64.
 func (f *Func) AtomSharedClusterCasB64(d Bits64, a SharedAddr, b, c SrcBits64, opts ...Option) *Instr {
-	return f.emit(rowAtomCasB32, isa.Sel{1: 5, 2: 1, 4: 2}, opts, d, at(a), b, c)
+	return f.emit(rowAtomCasB32, isa.Sel{1: 5, 2: 1, 3: 2}, opts, d, at(a), b, c)
 }
 
 // CpAsyncCA emits cp.async.ca.shared.global{.L2::cache_hint}{.L2::64B .L2::128B .L2::256B} [dst: shared], [src: global], cp-size: one of [4 8 16], [src-size: u32], [cache-policy: u64].
@@ -5159,9 +5344,9 @@ func (f *Func) CpAsyncBulkSharedClusterGlobal(dstMem SharedAddr, srcMem GlobalAd
 	return f.emit(rowCpAsyncBulkSharedClusterGlobal, isa.Sel{0: 1, 1: 1, 2: 1}, opts, at(dstMem), at(srcMem), size, at(mbar))
 }
 
-// CpAsyncBulkSharedCTAGlobal emits cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes{.multicast::cluster}{.L2::cache_hint} [dstMem: shared], [srcMem: global], size: u32, [mbar: shared], [ctaMask: u16], [cache-policy: u64].
+// CpAsyncBulkSharedCTAGlobal emits cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes{.L2::cache_hint} [dstMem: shared], [srcMem: global], size: u32, [mbar: shared], [cache-policy: u64].
 func (f *Func) CpAsyncBulkSharedCTAGlobal(dstMem SharedAddr, srcMem GlobalAddr, size Src32, mbar SharedAddr, opts ...Option) *Instr {
-	return f.emit(rowCpAsyncBulkSharedClusterGlobal, isa.Sel{0: 2, 1: 1, 2: 1}, opts, at(dstMem), at(srcMem), size, at(mbar))
+	return f.emit(rowCpAsyncBulkSharedCTAGlobal, isa.Sel{0: 1, 1: 1, 2: 1}, opts, at(dstMem), at(srcMem), size, at(mbar))
 }
 
 // CpAsyncBulkSharedClusterSharedCTA emits cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [dstMem: shared::cluster], [srcMem: shared], size: u32, [mbar: shared::cluster].
@@ -5184,9 +5369,9 @@ func (f *Func) CpAsyncBulkTensorSharedClusterGlobal(dstMem SharedAddr, tensorMap
 	return f.emit(rowCpAsyncBulkTensorSharedClusterGlobal, isa.Sel{1: 1, 2: 1, 4: 1}, opts, at(dstMem), tensorMap, at(mbar))
 }
 
-// CpAsyncBulkTensorSharedCTAGlobal emits cp.async.bulk.tensor{.1d .2d .3d .4d .5d}.shared::cta.global{.tile}.mbarrier::complete_tx::bytes{.multicast::cluster}{.cta_group::1 .cta_group::2}{.L2::cache_hint} [dstMem: shared], [tensorMap, {coordinates}], [mbar: shared], [ctaMask: u16], [cache-policy: u64].
+// CpAsyncBulkTensorSharedCTAGlobal emits cp.async.bulk.tensor{.1d .2d .3d .4d .5d}.shared::cta.global{.tile}.mbarrier::complete_tx::bytes{.cta_group::1 .cta_group::2}{.L2::cache_hint} [dstMem: shared], [tensorMap, {coordinates}], [mbar: shared], [cache-policy: u64].
 func (f *Func) CpAsyncBulkTensorSharedCTAGlobal(dstMem SharedAddr, tensorMap TensorMem, mbar SharedAddr, opts ...Option) *Instr {
-	return f.emit(rowCpAsyncBulkTensorSharedClusterGlobal, isa.Sel{1: 2, 2: 1, 4: 1}, opts, at(dstMem), tensorMap, at(mbar))
+	return f.emit(rowCpAsyncBulkTensorSharedCTAGlobal, isa.Sel{1: 1, 2: 1, 4: 1}, opts, at(dstMem), tensorMap, at(mbar))
 }
 
 // CpAsyncBulkTensorGlobalSharedCTA emits cp.async.bulk.tensor{.1d .2d .3d .4d .5d}.global.shared::cta{.tile}.bulk_group{.L2::cache_hint} [tensorMap, {coordinates}], [srcMem: shared], [cache-policy: u64].
@@ -5542,7 +5727,7 @@ func (f *Func) MbarrierArriveState(state B64, addr SharedAddr, opts ...Option) *
 	return f.emit(rowMbarrierArriveState, isa.Sel{1: 1, 2: 1}, opts, state, at(addr))
 }
 
-// MbarrierArriveNoComplete emits mbarrier.arrive.noComplete{.release.cta .release.cluster .relaxed.cta .relaxed.cluster}.shared.b64 state: u64, [addr: shared], count: u32.
+// MbarrierArriveNoComplete emits mbarrier.arrive.noComplete{.release.cta}.shared.b64 state: u64, [addr: shared], count: u32.
 func (f *Func) MbarrierArriveNoComplete(state B64, addr SharedAddr, count Src32, opts ...Option) *Instr {
 	return f.emit(rowMbarrierArriveNoComplete, isa.Sel{1: 1, 2: 1}, opts, state, at(addr), count)
 }
@@ -5577,7 +5762,7 @@ func (f *Func) MbarrierArriveDropState(state B64, addr SharedAddr, opts ...Optio
 	return f.emit(rowMbarrierArriveDropState, isa.Sel{1: 1, 2: 1}, opts, state, at(addr))
 }
 
-// MbarrierArriveDropNoComplete emits mbarrier.arrive_drop.noComplete{.release.cta .release.cluster .relaxed.cta .relaxed.cluster}.shared.b64 state: u64, [addr: shared], count: u32.
+// MbarrierArriveDropNoComplete emits mbarrier.arrive_drop.noComplete{.release.cta}.shared.b64 state: u64, [addr: shared], count: u32.
 func (f *Func) MbarrierArriveDropNoComplete(state B64, addr SharedAddr, count Src32, opts ...Option) *Instr {
 	return f.emit(rowMbarrierArriveDropNoComplete, isa.Sel{1: 1, 2: 1}, opts, state, at(addr), count)
 }

@@ -112,7 +112,12 @@ func (x Arg) bar() Arg            { x.Bar = true; return x }
 func (x Arg) flat() Arg           { x.Flat = true; return x }
 func (x Arg) optional() Arg       { x.Opt = true; return x }
 func (x Arg) when(mod string) Arg { x.If = mod; return x }
-func (x Arg) vec(n int) Arg       { x.Len = n; return x }
+func (x Arg) mult(n int64) Arg    { x.Mult = n; return x }
+func (x Arg) since(n int, min arch.Version) Arg {
+	x.Req, x.Min = arch.Req{MinSM: n}, min
+	return x
+}
+func (x Arg) vec(n int) Arg { x.Len = n; return x }
 
 // vecOf makes a vector of mul*N/div registers, N from the alternative chosen in a slot.
 func (x Arg) vecOf(slot, mul, div int) Arg {

@@ -93,8 +93,12 @@ type Arg struct {
 	If      string // present exactly if this modifier is
 
 	Lo, Hi int64   // of an immediate operand
-	Mult   int64   // the immediate is a multiple of it, if not 0
+	Mult   int64   // a constant is a multiple of it, if not 0
 	Set    []int64 // or one of these
+
+	// Min and Req are asked by an optional operand that is there.
+	Min arch.Version
+	Req arch.Req
 }
 
 // Row is one family of instruction forms.
@@ -223,30 +227,6 @@ func (f Form) Effects() Effect {
 		}
 	}
 	return e
-}
-
-// MinVersion returns the lowest PTX version that has the form.
-func (f Form) MinVersion() arch.Version {
-	v := f.Row.Min
-	for i := range f.Row.Slots {
-		if a := f.Alt(i); a != nil {
-			v = v.Max(a.Min)
-		}
-	}
-	return v
-}
-
-// Allows reports whether a target has the form; if not, req is what it asks.
-func (f Form) Allows(t arch.Target) (req arch.Req, ok bool) {
-	if !f.Row.Req.Allows(t) {
-		return f.Row.Req, false
-	}
-	for i := range f.Row.Slots {
-		if a := f.Alt(i); a != nil && !a.Req.Allows(t) {
-			return a.Req, false
-		}
-	}
-	return arch.Req{}, true
 }
 
 // Complete reports whether the choice fits the row: every slot that is no option is filled and no exclusion is broken.

@@ -9,13 +9,13 @@ func matrixRows() []Row {
 	mma := func(shape string, k int, ab string, min, sm_ int) Row {
 		return Row{Go: "MmaSync", Op: "mma.sync.aligned", Eff: Converge, Min: v(7, 0), Req: sm(sm_),
 			Slots: s(named(a(shape).named(fmt.Sprintf("M16N8K%d", k))), fixed("row.col"), named(a("f32."+ab+"."+ab+".f32").named(goName("f32."+ab)))),
-			Args:  o(dst("d", b(F32)).vec(4), src("a", b(B32)).vec(k/4), src("b", b(B32)).vec(k/8), src("c", b(F32)).vec(4))}
+			Args:  o(dst("d", b(F32)).vec(4), src("a", b(B32)).noImm().vec(k/4), src("b", b(B32)).noImm().vec(k/8), src("c", b(F32)).noImm().vec(4))}
 	}
 	return section("Warp-Level Matrix Instructions",
 		Row{Go: "Ldmatrix", Op: "ldmatrix.sync.aligned.m8n8", Slots: s(nums, trans, from, fixed("b16")),
 			Args: o(dst("r", b(B32)).vecOf(0, 1, 1), addr("p", Shared)), Min: v(6, 5), Req: sm(75), Eff: Load | Converge},
 		Row{Go: "Stmatrix", Op: "stmatrix.sync.aligned.m8n8", Slots: s(nums, trans, from, fixed("b16")),
-			Args: o(addr("p", Shared), src("r", b(B32)).vecOf(0, 1, 1)), Min: v(7, 8), Req: sm(90), Eff: Store | Converge},
+			Args: o(addr("p", Shared), src("r", b(B32)).noImm().vecOf(0, 1, 1)), Min: v(7, 8), Req: sm(90), Eff: Store | Converge},
 		mma("m16n8k16", 16, "bf16", 70, 80), mma("m16n8k16", 16, "f16", 70, 80),
 		mma("m16n8k8", 8, "bf16", 70, 80),
 	)
@@ -38,7 +38,7 @@ func wgmmaRows() []Row {
 			Args: join(o(d, x, descB), tail, trans), Min: v(8, 0), Req: only90a, Eff: Async | Converge | Proxy | Keep}
 	}
 	descA := src("a-desc", b(U64)).noImm()
-	regA := src("a", b(B32)).vec(4)
+	regA := src("a", b(B32)).noImm().vec(4)
 	ta, tb := trans("imm-trans-a"), trans("imm-trans-b")
 	return section("Asynchronous Warpgroup Level Matrix Instructions",
 		row("WgmmaMmaAsyncF32BF16", "f32.bf16.bf16", acc, descA, ta, tb),

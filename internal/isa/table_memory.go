@@ -9,8 +9,9 @@ var (
 
 	cacheHint = opt(a("L2::cache_hint").since(7, 4).sm(80).hide()) // CacheHint brings it
 	evictL1   = a("L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate").since(7, 4).sm(70)
-	prefetch  = opt(a("L2::64B").named("L2Prefetch64B").sm(75), a("L2::128B").named("L2Prefetch128B").sm(75), a("L2::256B").named("L2Prefetch256B").sm(80))
-	policy    = src("cache-policy", b(U64)).noImm().when("L2::cache_hint")
+	prefetch  = opt(a("L2::64B").named("L2Prefetch64B").sm(75).since(7, 4), a("L2::128B").named("L2Prefetch128B").sm(75).since(7, 4),
+		a("L2::256B").named("L2Prefetch256B").sm(80).since(7, 4))
+	policy = src("cache-policy", b(U64)).noImm().when("L2::cache_hint")
 )
 
 // memSpace describes a state space of ld and st.
@@ -150,29 +151,46 @@ func cacheRows() []Row {
 func atomicRows() []Row {
 	order := opt(a("relaxed", "acquire", "release", "acq_rel").cross(scopes).since(6, 0).sm(70), scopes.since(5, 0).sm(60))
 	redOrder := opt(a("relaxed", "release").cross(scopes).since(6, 0).sm(70), scopes.since(5, 0).sm(60))
-	spaces := named(a("").in(Generic).since(2, 0).named(""), a("global").in(Global), a("shared").in(Shared),
-		a("shared::cta").in(Shared).since(7, 8).sm(30).hide(), a("shared::cluster").in(SharedCluster).since(7, 8).sm(90))
 	groups := []struct {
 		op    Slot
 		types Slot
 	}{
-		{named(a("and", "or", "xor")), named(ty(B32), alts(ty(B64)).since(3, 1).sm(32))},
-		{named(a("add")), named(ty(U32, S32, U64), alts(ty(F32)).since(2, 0), alts(ty(F64)).since(5, 0).sm(60))},
-		{named(a("min", "max")), named(ty(U32, S32), alts(ty(U64, S64)).since(3, 1).sm(32))},
+		{named(a("and", "or", "xor")), named(ty(B32), ty(B64).since(3, 1).sm(32))},
+		{named(a("add")), named(ty(U32, S32, U64), ty(F32).since(2, 0), ty(F64).since(5, 0).sm(60))},
+		{named(a("min", "max")), named(ty(U32, S32), ty(U64, S64).since(3, 1).sm(32))},
 		{named(a("inc", "dec")), types(U32)},
 	}
+	bits, exch, cas := types(B32, B64), named(a("exch")), named(a("cas"))
 	var rows []Row
-	hint := cacheHint
-	for _, g := range groups {
-		rows = append(rows,
-			Row{Go: "Atom", Op: "atom", Slots: s(order, spaces, g.op, hint, g.types),
-				Args: o(dst("d", T0), addr("a", NoSpace), src("b", T0), policy), Min: v(1, 1), Eff: Atomic},
-			Row{Go: "Red", Op: "red", Slots: s(redOrder, spaces, g.op, hint, g.types),
-				Args: o(addr("a", NoSpace), src("b", T0), policy), Min: v(1, 2), Eff: Atomic})
+	for _, w := range atomicSpaces() {
+		d, at, value := dst("d", T0), addr("a", NoSpace), src("b", T0)
+		row := func(name, op string, order, do, types Slot, args ...Arg) Row {
+			r := Row{Go: name, Op: op, Slots: s(order, w.spaces, do, types), Args: args, Min: v(1, 2), Eff: Atomic}
+			if w.hint {
+				r.Slots, r.Args = s(order, w.spaces, do, cacheHint, types), append(args, policy)
+			}
+			return r
+		}
+		for _, g := range groups {
+			rows = append(rows, row("Atom", "atom", order, g.op, g.types, d, at, value), row("Red", "red", redOrder, g.op, g.types, at, value))
+		}
+		rows = append(rows, row("Atom", "atom", order, exch, bits, d, at, value))
 	}
-	exch := Row{Go: "Atom", Op: "atom", Slots: s(order, spaces, named(a("exch")), hint, types(B32, B64)),
-		Args: o(dst("d", T0), addr("a", NoSpace), src("b", T0), policy), Min: v(1, 1), Eff: Atomic}
-	cas := Row{Go: "Atom", Op: "atom", Slots: s(order, spaces, named(a("cas")), hint, types(B32, B64)),
-		Args: o(dst("d", T0), addr("a", NoSpace), src("b", T0), src("c", T0), policy), Min: v(1, 1), Eff: Atomic}
-	return section("Parallel Synchronization and Communication Instructions", append(rows, exch, cas)...)
+	all := named(atomicSpaces()[0].spaces.Alts, atomicSpaces()[1].spaces.Alts)
+	rows = append(rows, Row{Go: "Atom", Op: "atom", Slots: s(order, all, cas, bits), Min: v(1, 2), Eff: Atomic,
+		Args: o(dst("d", T0), addr("a", NoSpace), src("b", T0), src("c", T0))})
+	return section("Parallel Synchronization and Communication Instructions", rows...)
+}
+
+type atomicSpace struct {
+	spaces Slot
+	hint   bool // takes an L2 cache policy
+}
+
+func atomicSpaces() []atomicSpace {
+	return []atomicSpace{
+		{named(a("").in(Generic).since(2, 0).named(""), a("global").in(Global)), true},
+		{named(a("shared").in(Shared), a("shared::cta").in(Shared).since(7, 8).sm(30).hide(),
+			a("shared::cluster").in(SharedCluster).since(7, 8).sm(90)), false},
+	}
 }

@@ -43,7 +43,7 @@ func convertRows() []Row {
 	two := func(t Type) []Arg { return o(dst("d", T0), src("a", b(t)), src("b", b(t))) }
 	row := func(slots ...Slot) Row { return Row{Go: "Cvt", Op: "cvt", Slots: slots, Args: args, Min: v(1, 0)} }
 	rows := []Row{
-		row(sat, named(ints), named(ints)),
+		row(named(ints), named(ints)),
 		row(named(intRounds), ftz, sat, named(wide), types(F32)),
 		row(named(intRounds), sat, named(wide), types(F64)),
 		row(named(rounds), sat, types(F32, F64), named(wide)),
@@ -61,10 +61,37 @@ func convertRows() []Row {
 			Min: v(7, 8), Req: sm(89)},
 		{Go: "CvtRna", Op: "cvt.rna", Slots: s(types(TF32), types(F32)), Args: args, Min: v(7, 0), Req: sm(80)},
 	}
+	rows = append(saturating(ints, args), rows...)
 	// The last slot names the source, whose type the operands fix themselves.
 	for _, i := range []int{len(rows) - 3, len(rows) - 2} {
 		last := &rows[i].Slots[len(rows[i].Slots)-1]
 		last.Alts = alts(last.Alts).named("F32")
 	}
 	return section("Data Movement and Conversion Instructions", rows...)
+}
+
+// saturating lists cvt.sat between integers: only where the destination cannot hold every value of the source.
+func saturating(ints alts, args []Arg) []Row {
+	var rows []Row
+	for _, d := range ints {
+		var from alts
+		for _, x := range ints {
+			if clamps(d.Type, x.Type) {
+				from = append(from, x)
+			}
+		}
+		rows = append(rows, Row{Go: "CvtSat", Op: "cvt.sat", Slots: s(named(alts{d}), named(from)), Args: args, Min: v(1, 0)})
+	}
+	return rows
+}
+
+func clamps(d, from Type) bool {
+	switch {
+	case d.Kind() == from.Kind():
+		return from.Bits() > d.Bits()
+	case d.Kind() == KindSigned:
+		return from.Bits() >= d.Bits()
+	default:
+		return true
+	}
 }

@@ -15,7 +15,7 @@ func flowRows() []Row {
 }
 
 func barrierRows() []Row {
-	id, n := src("a", b(U32)), src("b", b(U32))
+	id, n := src("a", b(U32)), src("b", b(U32)).mult(32)
 	cta := opt(a("cta").since(7, 8))
 	aligned := opt(a("aligned").eff(Converge))
 	c := src("c", b(Pred))
