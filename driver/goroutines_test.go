@@ -129,6 +129,14 @@ func TestUnderTheCollectorsEye(t *testing.T) {
 	}
 }
 
+// TestSignals is TestGPUSignals without a GPU: it shows that foreign calls of either kind of build bear signals.
+func TestSignals(t *testing.T) {
+	f := openFake(t)
+	c := f.context()
+	fn := f.function(c, "fill")
+	signalStorm(t, func() error { return fillAndCheck(c, fn, 5) })
+}
+
 func TestGuard(t *testing.T) {
 	var g guard
 	assert.True(t, g.enter())
@@ -155,10 +163,8 @@ func TestBlocks(t *testing.T) {
 		assert.True(t, len(b) >= n)
 		align := uintptr(min(max(n, 512), 4096))
 		assert.EqualValues(t, 0, address(b)%min(align, 512))
-		for i := range b {
-			assert.EqualValues(t, 0, b[i])
-			b[i] = 0xff
-		}
+		assert.True(t, bytes.Count(b, []byte{0}) == len(b), "not zeroed")
+		copy(b, bytes.Repeat([]byte{0xff}, len(b)))
 		freeBlock(b)
 	}
 	b, err := newBlock(600)

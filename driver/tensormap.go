@@ -112,10 +112,14 @@ const (
 
 // EncodeTiled makes a tensor map. A spec that breaks a rule is a *TensorMapError and never reaches the driver, whose
 // only answer would be "invalid argument". It allocates nothing.
-func (c *Context) EncodeTiled(spec *TensorMapSpec) (t TensorMap, err error) {
+func (c *Context) EncodeTiled(spec *TensorMapSpec) (TensorMap, error) {
 	if err := spec.Check(); err != nil {
-		return t, err
+		return TensorMap{}, err
 	}
+	return c.encode(spec)
+}
+
+func (c *Context) encode(spec *TensorMapSpec) (t TensorMap, err error) {
 	if err := c.use(); err != nil {
 		return t, err
 	}
