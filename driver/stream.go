@@ -2,12 +2,14 @@ package driver
 
 import (
 	"context"
+	"runtime"
 )
 
 // Stream is a queue of work on a device.
 type Stream struct {
 	resource
-	handle uintptr
+	handle  uintptr
+	wrapped bool
 }
 
 const streamNonBlocking = 1 // CU_STREAM_NON_BLOCKING: does not wait for the legacy default stream
@@ -29,15 +31,16 @@ func (c *Context) NewStream() (*Stream, error) {
 }
 
 // WrapStream makes a Stream of another library's CUstream, 0 for the legacy default stream. Its Close leaves the
-// stream itself alone. The stream must belong to the device's primary context.
+// stream itself alone, and may be forgotten. The stream must belong to the device's primary context.
 func (c *Context) WrapStream(handle uintptr) (*Stream, error) {
 	if err := c.use(); err != nil {
 		return nil, err
 	}
 	defer c.done()
-	s := &Stream{handle: handle}
-	track(s, &s.resource, c.primary, "wrapped stream")
-	s.leak.Stop() // it holds nothing on the device
+	s := &Stream{handle: handle, wrapped: true}
+	c.primary.addRef()
+	s.primary, s.kind = c.primary, "wrapped stream"
+	s.leak = runtime.AddCleanup(s, func(p *primary) { _ = p.release() }, c.primary)
 	return s, nil
 }
 
@@ -49,7 +52,7 @@ func (s *Stream) Device() *Device { return s.primary.dev }
 
 // Close destroys the stream. Work enqueued on it still runs to its end.
 func (s *Stream) Close() error {
-	if s.kind == "wrapped stream" {
+	if s.wrapped {
 		return s.destroy(0, 0)
 	}
 	return s.destroy(cuStreamDestroy, s.handle)

@@ -366,6 +366,7 @@ static void run(struct func *f, struct launch *l) {
   if (!strcmp(f->name, "crash")) f->o.ctx->poison = 719;
 }
 API CUresult cuLaunchKernelEx(struct config *c, struct func *f, void **params, void **extra) {
+  if (quick) return 0;
   ENTER(1);
   if (bad(f, FUNC) || bad_stream(c->stream)) return 400;
   if (extra || !c->grid[0] || !c->block[0] || (c->n && !c->attrs)) return 1;
