@@ -17,6 +17,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The tests named TestGPU run on a real device, and skip with a reason where there is none; FSGEN_REQUIRE_GPU makes

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/fsgen/fsgen/arch"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The fake driver: see the head of testdata/fakecuda.c. It is compiled once for a test process.

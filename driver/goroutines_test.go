@@ -12,6 +12,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestManyGoroutines uses two devices from 200 goroutines on 16 threads that swap at every chance. A call that met the

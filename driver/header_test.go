@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // TestAgainstHeader holds every number and name that this package copied out of cuda.h against the file itself, where

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/fsgen/fsgen/arch"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestLoadPTXAndFunctions(t *testing.T) {

@@ -3,6 +3,8 @@ package driver
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // tile is the tensor map of a weight matrix: [151936, 4096] bf16 in tiles of 128 by 64, swizzled.

@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // warnings collects what a cache warns of.
@@ -227,7 +230,7 @@ func TestDirectoryWithContentsInPlaceOfEntry(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "v", string(got))
 	}
-	assert.FileExists(t, mine, "what a user keeps there is not ours to delete")
+	assert.DirExists(t, mine, "what a user keeps there is not ours to delete")
 	assert.Len(t, w.take(), 2, "one for the entry, one for not keeping it")
 }
 

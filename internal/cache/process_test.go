@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // childEnv tells the test binary to act as one of the processes of a test: "hammer DIR ROUNDS" or "die DIR".
