@@ -1,0 +1,107 @@
+package ir
+
+import "fmt"
+
+// Sampler is how a token is chosen from the transformed logits.
+type Sampler uint8
+
+const (
+	// Gumbel adds exact Gumbel noise to every logit and takes the largest: an exact categorical sample.
+	Gumbel Sampler = iota
+	// Greedy takes the largest logit.
+	Greedy
+)
+
+var samplerNames = [...]string{Gumbel: "gumbel", Greedy: "greedy"}
+
+// String returns the sampler's name.
+func (s Sampler) String() string { return samplerNames[s] }
+
+// ParseSampler reads a sampler's name.
+func ParseSampler(s string) (Sampler, error) {
+	for i, name := range samplerNames {
+		if s == name {
+			return Sampler(i), nil
+		}
+	}
+	return 0, fmt.Errorf("ir: unknown sampler %q: want gumbel or greedy", s)
+}
+
+// Status says how a row ended.
+type Status int32
+
+const (
+	// StatusOK: the token is a sample.
+	StatusOK Status = 0
+	// StatusEmpty: the row has no allowed logit above -inf; its token is -1.
+	StatusEmpty Status = 1
+	// StatusNaN: an allowed logit is NaN; the token is -1.
+	StatusNaN Status = 2
+	// StatusBadTemperature: the temperature is negative, NaN or infinite; the token is -1.
+	StatusBadTemperature Status = 3
+)
+
+var statusNames = [...]string{"ok", "empty", "nan", "bad-temperature"}
+
+// String returns the status as results spell it.
+func (s Status) String() string {
+	if s < 0 || int(s) >= len(statusNames) {
+		return fmt.Sprintf("status(%d)", int32(s))
+	}
+	return statusNames[s]
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// NoToken is the token of a row that could not be sampled.
+const NoToken = -1
+
+// Computation is what one kernel computes for every row.
+type Computation struct {
+	Chain   Chain
+	Sampler Sampler
+	// Score asks for each row's winning score beside its token, in float32: z/T + g (z for greedy rows).
+	Score bool
+}
+
+// Normalize drops what cannot change a token: a greedy sampler has no use for the temperature.
+func (c Computation) Normalize() Computation {
+	if c.Sampler == Greedy {
+		c.Chain.Temperature = false
+	}
+	if !c.Chain.scaled() {
+		c.Chain.Scale = 0
+	}
+	return c
+}
+
+// Validate reports a computation that cannot be built.
+func (c Computation) Validate() error {
+	if int(c.Sampler) >= len(samplerNames) {
+		return fmt.Errorf("ir: unknown sampler %d", c.Sampler)
+	}
+	return c.Chain.Validate()
+}
+
+// Shape is the size of one problem.
+type Shape struct {
+	// Vocab is the number of tokens that may be sampled; the weights may have more (padded) rows.
+	Vocab int
+	// Hidden is the length of a hidden state.
+	Hidden int
+}
+
+// MaxVocab bounds the token ids, so that an id and its complement stay apart as 32-bit integers.
+const MaxVocab = 1<<31 - 1
+
+// Validate reports a shape that no path can run.
+func (s Shape) Validate() error {
+	if s.Vocab < 1 || s.Vocab > MaxVocab {
+		return fmt.Errorf("ir: vocabulary size is %d: want 1 to %d", s.Vocab, MaxVocab)
+	}
+	if s.Hidden < 1 || s.Hidden > 1<<20 {
+		return fmt.Errorf("ir: hidden size is %d: want 1 to %d", s.Hidden, 1<<20)
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package ir
+
+import "math"
+
+// Coefficients of (tanh(x)/x - 1)/x^2 in x^2 for |x| < 0.6: minimax, 9e-8 of the term.
+var tanhCoefficients = []float32{-0.33333330335, 0.13332915592, -0.0538739803, 0.0211110987, -0.0062693133}
+
+// tanhSmall is where the polynomial hands over to the exponential.
+const tanhSmall = 0.6
+
+// tanh builds tanh x: a polynomial near 0, where 1 - 2/(1+e^2x) cancels, and the exponential beyond. An infinite x
+// gives 1 with its sign, a NaN gives NaN.
+func (b *builder) tanh(x *Node) *Node {
+	square := b.op(OpMul, x, x)
+	small := b.op(OpFma, b.op(OpMul, x, square), b.horner(square, tanhCoefficients), x)
+	mag := b.op(OpAbs, x)
+	e := b.op(OpEx2, b.op(OpMul, mag, b.f(2*math.Log2E)))
+	large := b.op(OpFma, b.op(OpRcp, b.op(OpAdd, e, b.f(1))), b.f(-2), b.f(1))
+	return b.op(OpSelect, b.op(OpLess, mag, b.f(tanhSmall)), small, b.op(OpCopysign, large, x))
+}
+
+// logit builds the transformed logit before mask and temperature.
+func (b *builder) logit(c Chain) *Node {
+	z := b.input(InLogit)
+	if c.Scale != 0 {
+		z = b.op(OpMul, z, b.f(c.Scale))
+	}
+	if c.Softcap != 0 {
+		z = b.op(OpMul, b.tanh(b.op(OpMul, z, b.f(1/c.Softcap))), b.f(c.Softcap))
+	}
+	if c.Bias != BiasNone {
+		z = b.op(OpAdd, z, b.input(InBias))
+	}
+	return z
+}
+
+// Score is the graph from one accumulator to the score that is compared (package comment). A masked token scores -inf
+// whatever its logit is; a NaN logit scores NaN.
+func Score(c Computation) *Graph {
+	c = c.Normalize()
+	b := newBuilder()
+	s := b.logit(c.Chain)
+	if c.Sampler == Gumbel {
+		g := noise(b)
+		if c.Chain.Temperature {
+			s = b.op(OpFma, b.input(InTau), g, b.op(OpMul, s, b.input(InAlpha)))
+		} else {
+			s = b.op(OpAdd, s, g)
+		}
+	}
+	if c.Chain.Mask {
+		s = b.op(OpSelect, b.input(InAllowed), s, b.f(float32(math.Inf(-1))))
+	}
+	return Optimize(b.finish(s))
+}
