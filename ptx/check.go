@@ -240,6 +240,8 @@ func describe(x Operand) string {
 		return fmt.Sprintf("a vector of %d", len(x))
 	case Imm:
 		return fmt.Sprintf("the constant %d", int64(x))
+	case VarRef:
+		return "variable " + x.Var.Name
 	}
 	x.write(&b)
 	return b.String()

@@ -22,10 +22,12 @@ const (
 	BadModule                    // a directive that does not fit
 	Undefined                    // a register that is read but never written before
 	Unended                      // control runs past the end of a function
+	BadSyntax                    // text that is no PTX, or none that this package reads
 )
 
 var faultNames = [...]string{BadOperand: "operand", BadModifier: "modifier", BadTarget: "target", BadVersion: "version",
-	BadName: "name", BadBranch: "branch", BadModule: "module", Undefined: "undefined register", Unended: "unended function"}
+	BadName: "name", BadBranch: "branch", BadModule: "module", Undefined: "undefined register", Unended: "unended function",
+	BadSyntax: "syntax"}
 
 // String names the fault.
 func (f Fault) String() string {
@@ -102,25 +104,32 @@ func (l *Errors) add(e *Error) {
 	}
 }
 
-// where remembers the stack above a constructor, to be read only if there is something to report.
-type where [6]uintptr
+// where is a position: the stack above a constructor, to be read only if there is something to report, or a place in parsed
+// text.
+type where struct {
+	pcs       [5]uintptr
+	line, col int32
+}
 
 func here(skip int) where {
 	var w where
-	runtime.Callers(skip+2, w[:])
+	runtime.Callers(skip+2, w.pcs[:])
 	return w
 }
 
-// String returns the first frame outside this package as file:line.
+// String returns line:column, or the first frame outside this package as file:line, or "".
 func (w where) String() string {
+	if w.line > 0 {
+		return fmt.Sprintf("%d:%d", w.line, w.col)
+	}
 	n := 0
-	for n < len(w) && w[n] != 0 {
+	for n < len(w.pcs) && w.pcs[n] != 0 {
 		n++
 	}
 	if n == 0 {
 		return ""
 	}
-	frames := runtime.CallersFrames(w[:n])
+	frames := runtime.CallersFrames(w.pcs[:n])
 	for {
 		f, more := frames.Next()
 		if f.File != "" && (!strings.HasPrefix(f.Function, pkgPrefix) || strings.HasSuffix(f.File, "_test.go")) {

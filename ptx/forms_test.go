@@ -326,8 +326,8 @@ func versionBefore(v arch.Version) (arch.Version, bool) {
 	return arch.Version{}, false
 }
 
-// TestFormsGuarded feeds the forms without options through ptxas under a predicate: it accepts all but those that the table
-// says may not be predicated.
+// TestFormsGuarded feeds the forms without options through ptxas under a predicate. It accepts them all, so the table has no
+// column for it: whether a guard on a convergent instruction is uniform cannot be seen from the text.
 func TestFormsGuarded(t *testing.T) {
 	tool := ptxas.ForTest(t)
 	for _, target := range []arch.Target{arch.SM90.Target, {SM: 100, Variant: 'a'}} {
@@ -345,8 +345,8 @@ func TestFormsGuarded(t *testing.T) {
 		}
 		no := b.refused(t, tool, arch.V(9, 0), list)
 		for _, in := range list {
-			if may := in.Form.Effects()&isa.NoGuard == 0; may != (no[in] == "") {
-				t.Errorf("%s: table says guarded %v, ptxas says %q", in.short(), may, no[in])
+			if no[in] != "" {
+				t.Errorf("%s: %s", in.short(), no[in])
 			}
 		}
 	}

@@ -23,7 +23,6 @@ type Func struct {
 	ReqCluster      [3]int // .reqnctapercluster
 	ExplicitCluster bool   // .explicitcluster
 	MaxClusterRank  int    // .maxclusterrank
-	Pragmas         []string
 
 	Regs []*Reg
 	Vars []*Var
@@ -36,9 +35,13 @@ type Func struct {
 	pos    where
 }
 
-// Stmt is a statement of a function: *Instr, *Label (its place), *Table or Comment.
+// Stmt is a statement of a function: *Instr, *Label (its place), *Table, Pragma or Comment.
 type Stmt interface{ stmt() }
 
+// Pragma is a .pragma directive: advice to ptxas about what follows.
+type Pragma string
+
+func (Pragma) stmt() {}
 func (*Instr) stmt() {}
 func (*Label) stmt() {}
 func (*Table) stmt() {}
@@ -51,6 +54,7 @@ func (m *Module) Function(name string) *Func { return m.addFunc(name, false) }
 
 func (m *Module) addFunc(name string, kernel bool) *Func {
 	f := &Func{Name: name, Kernel: kernel, Visible: kernel, m: m, placed: map[*Label]bool{}, pos: here(2)}
+	f.names.outer = &m.names
 	if reason := m.names.declare(name); reason != "" {
 		f.fail(&Error{Fault: BadName, Pos: f.pos.String(), Reason: reason})
 	}
@@ -123,11 +127,7 @@ func (f *Func) param(p *Var) Param {
 }
 
 func (f *Func) declareName(name string, pos where) {
-	reason := f.names.declare(name)
-	if reason == "" && f.m.names.used[name] {
-		reason = fmt.Sprintf("name %q is declared at the top of the module", name)
-	}
-	if reason != "" {
+	if reason := f.names.declare(name); reason != "" {
 		f.fail(&Error{Fault: BadName, Pos: pos.String(), Reason: reason})
 	}
 }
@@ -301,5 +301,22 @@ func (f *Func) Comment(text string) {
 // Commentf adds a formatted comment line before the next instruction.
 func (f *Func) Commentf(format string, args ...any) { f.Comment(fmt.Sprintf(format, args...)) }
 
-// Pragma adds a .pragma directive to the function.
-func (f *Func) Pragma(text string) { f.Pragmas = append(f.Pragmas, text) }
+// Pragma adds a .pragma directive before the next instruction.
+func (f *Func) Pragma(text string) {
+	if !validPragma(text) {
+		f.fail(&Error{Fault: BadName, Pos: here(1).String(), Reason: fmt.Sprintf("pragma %q cannot be written between quotes", text)})
+		return
+	}
+	f.Body = append(f.Body, Pragma(text))
+}
+
+// Instrs lists the instructions, in order.
+func (f *Func) Instrs() []*Instr {
+	var out []*Instr
+	for _, s := range f.Body {
+		if in, ok := s.(*Instr); ok {
+			out = append(out, in)
+		}
+	}
+	return out
+}

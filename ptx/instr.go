@@ -29,11 +29,8 @@ func (in *Instr) If(p Pred) *Instr { return in.guard(p, false) }
 func (in *Instr) IfNot(p Pred) *Instr { return in.guard(p, true) }
 
 func (in *Instr) guard(p Pred, negate bool) *Instr {
-	switch {
-	case p.r == nil:
+	if p.r == nil {
 		in.fail(BadOperand, "the guard is a predicate register that was never made")
-	case in.Form.Effects()&isa.NoGuard != 0:
-		in.fail(BadModifier, "the instruction may not be predicated")
 	}
 	in.Guard, in.Negate = p.r, negate
 	return in

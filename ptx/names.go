@@ -9,8 +9,9 @@ import (
 
 // names is a set of identifiers that share a scope.
 type names struct {
-	used map[string]bool
-	next map[string]int // the suffix to try first after a base name
+	outer *names // of the module, around those of a function
+	used  map[string]bool
+	next  map[string]int // the suffix to try first after a base name
 }
 
 // declare adds a name and says what is wrong with it, or "".
@@ -25,12 +26,16 @@ func (n *names) declare(name string) string {
 		return fmt.Sprintf("name %q is reserved by PTX", name)
 	case n.used[name]:
 		return fmt.Sprintf("name %q is declared twice", name)
+	case n.outer != nil && n.outer.used[name]:
+		return fmt.Sprintf("name %q is declared at the top of the module", name)
 	}
 	n.used[name] = true
 	return ""
 }
 
-func (n *names) free(name string) bool { return !n.used[name] && !isa.Reserved(name) }
+func (n *names) free(name string) bool {
+	return !n.used[name] && !isa.Reserved(name) && (n.outer == nil || !n.outer.used[name])
+}
 
 // fresh returns base, or base_1, base_2, ... if it is taken, and declares it.
 func (n *names) fresh(base string) string {
@@ -124,4 +129,14 @@ func cleanComment(s string) string {
 		return r
 	}, s)
 	return strings.TrimSpace(s)
+}
+
+// validPragma accepts printable ASCII without quotes and backslashes.
+func validPragma(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' || s[i] == '"' || s[i] == '\\' {
+			return false
+		}
+	}
+	return s != ""
 }

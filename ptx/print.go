@@ -119,9 +119,6 @@ func (f *Func) write(b *strings.Builder) {
 		d.write(b)
 	}
 	b.WriteString("{\n")
-	for _, p := range f.Pragmas {
-		b.WriteString(indent + ".pragma " + strconv.Quote(p) + ";\n")
-	}
 	f.writeRegs(b)
 	for _, v := range f.Vars {
 		v.write(b, indent)
@@ -235,6 +232,8 @@ func (f *Func) writeBody(b *strings.Builder) {
 			b.WriteString(s.Name + ":\n")
 		case *Table:
 			s.declare(b)
+		case Pragma:
+			b.WriteString(indent + ".pragma \"" + string(s) + "\";\n")
 		case *Instr:
 			if before == nil {
 				b.WriteByte('\n')

@@ -235,7 +235,6 @@ const (
 	Converge                    // all threads of a warp (or warpgroup) must execute it together: .aligned
 	Jump                        // control may pass to a label or function
 	End                         // control never passes to the next instruction unless guarded
-	NoGuard                     // may not be predicated
 	Keep                        // has an effect outside registers and memory
 	WriteCC                     // writes the carry flag
 	ReadCC                      // reads the carry flag
