@@ -112,8 +112,8 @@ func checkScalar(a *isa.Arg, t isa.Type, x Operand) string {
 		if a.Role != isa.Src || a.NoImm || t.Kind() == isa.KindFloat || t.Kind() == isa.KindPred {
 			return fmt.Sprintf("got the constant %d, want a register of type %s", int64(x), t)
 		}
-		if a.Mult > 0 && int64(x)%a.Mult != 0 {
-			return fmt.Sprintf("got %d, want a multiple of %d", int64(x), a.Mult)
+		if reason := checkChoice(a, int64(x)); reason != "" {
+			return reason
 		}
 		return checkRange(t, int64(x))
 	case F32Imm, F64Imm:
@@ -150,20 +150,27 @@ func checkRange(t isa.Type, v int64) string {
 	return fmt.Sprintf("constant %d does not fit %s (%d to %d)", v, t, int64(-1)<<(bits-1), int64(1)<<bits-1)
 }
 
+// checkChoice applies what the table says of a constant besides its range.
+func checkChoice(a *isa.Arg, v int64) string {
+	switch {
+	case len(a.Set) > 0 && !slices.Contains(a.Set, v):
+		return fmt.Sprintf("got %d, want one of %v", v, a.Set)
+	case a.Mult > 0 && v%a.Mult != 0:
+		return fmt.Sprintf("got %d, want a multiple of %d", v, a.Mult)
+	}
+	return ""
+}
+
 func checkImmediate(_ isa.Form, a *isa.Arg, x Operand) string {
 	i, ok := x.(Imm)
 	v := int64(i)
 	switch {
 	case !ok:
 		return fmt.Sprintf("got %s, want an integer constant", describe(x))
-	case len(a.Set) > 0 && !slices.Contains(a.Set, v):
-		return fmt.Sprintf("got %d, want one of %v", v, a.Set)
-	case v < a.Lo || v > a.Hi:
+	case len(a.Set) == 0 && (v < a.Lo || v > a.Hi):
 		return fmt.Sprintf("got %d, want %d to %d", v, a.Lo, a.Hi)
-	case a.Mult > 0 && v%a.Mult != 0:
-		return fmt.Sprintf("got %d, want a multiple of %d", v, a.Mult)
 	}
-	return ""
+	return checkChoice(a, v)
 }
 
 func checkAddress(f isa.Form, a *isa.Arg, x Operand) string {

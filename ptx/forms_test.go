@@ -163,6 +163,8 @@ func (b *bench) scalar(form isa.Form, a *isa.Arg, next map[isa.Class]int, imm bo
 			return F32Imm(0.5)
 		case t == isa.F64:
 			return F64Imm(0.5)
+		case len(a.Set) > 0:
+			return Imm(a.Set[0])
 		case t.Kind() != isa.KindPred && t.Kind() != isa.KindPacked:
 			return Imm(max(a.Mult, 1))
 		}
@@ -255,6 +257,31 @@ func (b *bench) variants(form isa.Form) []*Instr {
 	return []*Instr{b.instr(form, false, false), b.instr(form, true, false), b.instr(form, true, true)}
 }
 
+// specials reads every special register.
+func (b *bench) specials() []*Instr {
+	var out []*Instr
+	for i := range isa.Specials {
+		sp := &isa.Specials[i]
+		want := map[isa.Class]isa.Type{isa.ClassPred: isa.Pred, isa.Class32: isa.B32, isa.Class64: isa.B64}[sp.Type.Class()]
+		form := isa.Form{Row: isa.ByID("MovPred")}
+		for j, alt := range form.Row.Slots[0].Alts {
+			if alt.Type == want {
+				form.Sel[0] = uint8(j + 1)
+			}
+		}
+		in := b.instr(form, false, false)
+		in.Args[1] = Special{sp}
+		out = append(out, in)
+	}
+	return out
+}
+
+// batch is a set of instructions that one run of ptxas takes: one PTX version, and not both CTA groups of tcgen05.
+type batch struct {
+	arch.Version
+	pair bool
+}
+
 func TestFormsAssemble(t *testing.T) {
 	tool := ptxas.ForTest(t)
 	forms := allForms()
@@ -262,34 +289,35 @@ func TestFormsAssemble(t *testing.T) {
 		t.Run(target.String(), func(t *testing.T) {
 			b := newBench(target)
 			b.f.Reqntid(128, 1, 1)
-			good, bad := map[arch.Version][]*Instr{}, map[arch.Version][]*Instr{}
+			good, bad := map[batch][]*Instr{}, map[batch][]*Instr{}
 			floor := isa.TargetVersion(target)
+			all := b.specials()
 			for _, form := range forms {
-				if !form.Complete() {
+				if form.Complete() {
+					all = append(all, b.variants(form)...)
+				}
+			}
+			for _, in := range all {
+				v := batch{in.minVersion().Max(floor), strings.Contains(in.Form.String(), "cta_group::2")}
+				if e := in.refusal(target, arch.Version{}); e != nil {
+					bad[v] = append(bad[v], in)
 					continue
 				}
-				for _, in := range b.variants(form) {
-					v := in.minVersion().Max(floor)
-					if e := in.refusal(target, arch.Version{}); e != nil {
-						bad[v] = append(bad[v], in)
-						continue
-					}
-					good[v] = append(good[v], in)
-					if prev, ok := versionBefore(v); ok && !prev.Less(floor) {
-						bad[prev] = append(bad[prev], in)
-					}
+				good[v] = append(good[v], in)
+				if prev, ok := versionBefore(v.Version); ok && !prev.Less(floor) {
+					bad[batch{prev, v.pair}] = append(bad[batch{prev, v.pair}], in)
 				}
 			}
 			for v, list := range good {
-				for in, msg := range b.refused(t, tool, v, list) {
-					t.Errorf("PTX %s refuses %s: %s", v, in.short(), msg)
+				for in, msg := range b.refused(t, tool, v.Version, list) {
+					t.Errorf("PTX %s refuses %s: %s", v.Version, in.short(), msg)
 				}
 			}
 			for v, list := range bad {
-				no := b.refused(t, tool, v, list)
+				no := b.refused(t, tool, v.Version, list)
 				for _, in := range list {
 					if no[in] == "" && !manualAsksMore[in.Form.Row.ID] {
-						t.Errorf("PTX %s accepts %s", v, in.short())
+						t.Errorf("PTX %s accepts %s", v.Version, in.short())
 					}
 				}
 			}
@@ -360,4 +388,66 @@ func firstForm(f isa.Form) isa.Form {
 		}
 	}
 	return f
+}
+
+// accepts reports whether ptxas takes a kernel with a directive.
+func accepts(t *testing.T, tool ptxas.Tool, v arch.Version, target arch.Target, directives string) bool {
+	t.Helper()
+	text := fmt.Sprintf(".version %s\n.target %s\n.address_size 64\n.visible .entry k()\n%s\n{ ret; }\n", v, target, directives)
+	_, err := tool.Assemble(context.Background(), text, target, ptxas.Options{})
+	return err == nil
+}
+
+// TestTargetVersions asks ptxas for the lowest PTX version of each target that the table knows.
+func TestTargetVersions(t *testing.T) {
+	tool := ptxas.ForTest(t)
+	for _, target := range isa.Targets() {
+		v := isa.TargetVersion(target)
+		if !accepts(t, tool, v, target, "") {
+			t.Errorf("ptxas refuses PTX %s for %s", v, target)
+		}
+		if prev, ok := versionBefore(v); ok && accepts(t, tool, prev, target, "") {
+			t.Errorf("ptxas accepts PTX %s for %s", prev, target)
+		}
+	}
+}
+
+// TestDirectives asks ptxas for the lowest PTX version and target of each directive.
+func TestDirectives(t *testing.T) {
+	tool := ptxas.ForTest(t)
+	with := map[string]string{".reqntid": " 32, 2, 1", ".maxntid": " 32, 1, 1", ".minnctapersm": " 1 .maxntid 32", ".maxnreg": " 64",
+		".explicitcluster": " .reqnctapercluster 2", ".reqnctapercluster": " 2, 1, 1", ".maxclusterrank": " 2 .maxntid 32"}
+	for text, values := range with {
+		d := isa.DirectiveByText(text)
+		for _, target := range []arch.Target{{SM: 80}, {SM: 90}} {
+			v := d.Min.Max(isa.TargetVersion(target))
+			if got, want := accepts(t, tool, v, target, text+values), d.Req.Allows(target); got != want {
+				t.Errorf("%s, PTX %s, %s: ptxas says %v, the table %v", text, v, target, got, want)
+			}
+			if prev, ok := versionBefore(v); ok && !prev.Less(isa.TargetVersion(target)) && accepts(t, tool, prev, target, text+values) {
+				t.Errorf("%s: ptxas accepts PTX %s", text, prev)
+			}
+		}
+	}
+}
+
+// TestParameterLimits asks ptxas for the size of a kernel's parameters.
+func TestParameterLimits(t *testing.T) {
+	tool := ptxas.ForTest(t)
+	for _, c := range []struct {
+		v    arch.Version
+		size int
+		want bool
+	}{{arch.V(8, 0), isa.SmallParams, true}, {arch.V(8, 0), isa.SmallParams + 4, false}, {isa.LargeParams.Min, isa.MaxParams, true},
+		{isa.LargeParams.Min, isa.MaxParams + 4, false}} {
+		text := fmt.Sprintf(".version %s\n.target sm_90\n.address_size 64\n.visible .entry k(.param .b8 a[%d])\n{ ret; }\n", c.v, c.size)
+		_, err := tool.Assemble(context.Background(), text, arch.Target{SM: 90}, ptxas.Options{})
+		m, perr := Parse(text)
+		if perr != nil {
+			t.Fatal(perr)
+		}
+		if m.Pinned = c.v; (err == nil) != c.want || (Verify(m) == nil) != c.want {
+			t.Errorf("PTX %s, %d bytes: ptxas says %v, Verify says %v", c.v, c.size, err, Verify(m))
+		}
+	}
 }

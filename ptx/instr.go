@@ -41,7 +41,7 @@ func (in *Instr) Comment(format string, args ...any) *Instr {
 	if len(args) > 0 {
 		format = fmt.Sprintf(format, args...)
 	}
-	in.Note = strings.Join(commentLines(format), " ")
+	in.Note = cleanComment(strings.Join(commentLines(format), " "))
 	return in
 }
 

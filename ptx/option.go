@@ -62,6 +62,9 @@ func Fraction(x SrcF32) Option { return option("", "fraction", x) }
 // SrcSize is the number of bytes that CpAsync reads; the rest of the destination is filled with zeros.
 func SrcSize(n Src32) Option { return option("", "src-size", n) }
 
+// DisableOutputLane masks rows of the result of Tcgen05Mma: 4 registers for one CTA, 8 for two.
+func DisableOutputLane(mask []B32) Option { return option("", "disable-output-lane", vecOf(mask)) }
+
 // sel adds the modifiers among the options to the choice that the constructor made, and reports the first that does not fit.
 func (s *optionSet) sel(f isa.Form) (isa.Form, string) {
 	for _, m := range s.mods {

@@ -304,6 +304,28 @@ var (
 	rowWgmmaFence                              = isa.ByID("WgmmaFence")
 	rowWgmmaCommitGroup                        = isa.ByID("WgmmaCommitGroup")
 	rowWgmmaWaitGroup                          = isa.ByID("WgmmaWaitGroup")
+	rowTcgen05Alloc                            = isa.ByID("Tcgen05Alloc")
+	rowTcgen05Dealloc                          = isa.ByID("Tcgen05Dealloc")
+	rowTcgen05RelinquishAllocPermit            = isa.ByID("Tcgen05RelinquishAllocPermit")
+	rowTcgen05WaitLd                           = isa.ByID("Tcgen05WaitLd")
+	rowTcgen05WaitSt                           = isa.ByID("Tcgen05WaitSt")
+	rowTcgen05FenceBeforeThreadSync            = isa.ByID("Tcgen05FenceBeforeThreadSync")
+	rowTcgen05FenceAfterThreadSync             = isa.ByID("Tcgen05FenceAfterThreadSync")
+	rowTcgen05Commit                           = isa.ByID("Tcgen05Commit")
+	rowTcgen05ShiftDown                        = isa.ByID("Tcgen05ShiftDown")
+	rowTcgen05Cp128x256b                       = isa.ByID("Tcgen05Cp128x256b")
+	rowTcgen05Ld16x64b                         = isa.ByID("Tcgen05Ld16x64b")
+	rowTcgen05St16x64b                         = isa.ByID("Tcgen05St16x64b")
+	rowTcgen05Ld16x128b                        = isa.ByID("Tcgen05Ld16x128b")
+	rowTcgen05St16x128b                        = isa.ByID("Tcgen05St16x128b")
+	rowTcgen05Ld16x256b                        = isa.ByID("Tcgen05Ld16x256b")
+	rowTcgen05St16x256b                        = isa.ByID("Tcgen05St16x256b")
+	rowTcgen05Ld32x32b                         = isa.ByID("Tcgen05Ld32x32b")
+	rowTcgen05St32x32b                         = isa.ByID("Tcgen05St32x32b")
+	rowTcgen05Ld16x32bx2                       = isa.ByID("Tcgen05Ld16x32bx2")
+	rowTcgen05St16x32bx2                       = isa.ByID("Tcgen05St16x32bx2")
+	rowTcgen05MmaF16                           = isa.ByID("Tcgen05MmaF16")
+	rowTcgen05MmaTMemF16                       = isa.ByID("Tcgen05MmaTMemF16")
 	rowNanosleepU32                            = isa.ByID("NanosleepU32")
 	rowSetmaxnregInc                           = isa.ByID("SetmaxnregInc")
 	rowGriddepcontrolWait                      = isa.ByID("GriddepcontrolWait")
@@ -6000,6 +6022,157 @@ func (f *Func) WgmmaCommitGroup() *Instr { return f.emit(rowWgmmaCommitGroup, is
 
 // WgmmaWaitGroup emits wgmma.wait_group.sync.aligned N: 0..7.
 func (f *Func) WgmmaWaitGroup(N int) *Instr { return f.emit(rowWgmmaWaitGroup, isa.Sel{}, nil, Imm(N)) }
+
+// Tcgen05Alloc emits tcgen05.alloc{.cta_group::1 .cta_group::2}.sync.aligned.shared::cta.b32 [dst: shared], nCols: u32.
+func (f *Func) Tcgen05Alloc(ctaGroup int, dst SharedAddr, nCols Src32) *Instr {
+	return f.emit(rowTcgen05Alloc, isa.Sel{0: byCount(rowTcgen05Alloc, 0, ctaGroup), 1: 1}, nil, at(dst), nCols)
+}
+
+// Tcgen05Dealloc emits tcgen05.dealloc{.cta_group::1 .cta_group::2}.sync.aligned.b32 taddr: u32, nCols: u32.
+func (f *Func) Tcgen05Dealloc(ctaGroup int, taddr B32, nCols Src32) *Instr {
+	return f.emit(rowTcgen05Dealloc, isa.Sel{0: byCount(rowTcgen05Dealloc, 0, ctaGroup), 1: 1}, nil, taddr, nCols)
+}
+
+// Tcgen05RelinquishAllocPermit emits tcgen05.relinquish_alloc_permit{.cta_group::1 .cta_group::2}.sync.aligned.
+func (f *Func) Tcgen05RelinquishAllocPermit(ctaGroup int) *Instr {
+	return f.emit(rowTcgen05RelinquishAllocPermit, isa.Sel{0: byCount(rowTcgen05RelinquishAllocPermit, 0, ctaGroup), 1: 1}, nil)
+}
+
+// Tcgen05WaitLd emits tcgen05.wait::ld.sync.aligned.
+func (f *Func) Tcgen05WaitLd() *Instr { return f.emit(rowTcgen05WaitLd, isa.Sel{}, nil) }
+
+// Tcgen05WaitSt emits tcgen05.wait::st.sync.aligned.
+func (f *Func) Tcgen05WaitSt() *Instr { return f.emit(rowTcgen05WaitSt, isa.Sel{}, nil) }
+
+// Tcgen05FenceBeforeThreadSync emits tcgen05.fence::before_thread_sync.
+func (f *Func) Tcgen05FenceBeforeThreadSync() *Instr {
+	return f.emit(rowTcgen05FenceBeforeThreadSync, isa.Sel{}, nil)
+}
+
+// Tcgen05FenceAfterThreadSync emits tcgen05.fence::after_thread_sync.
+func (f *Func) Tcgen05FenceAfterThreadSync() *Instr {
+	return f.emit(rowTcgen05FenceAfterThreadSync, isa.Sel{}, nil)
+}
+
+// Tcgen05Commit emits tcgen05.commit{.cta_group::1 .cta_group::2}.mbarrier::arrive::one.shared::cluster{.multicast::cluster}.b64 [mbar: shared::cluster], [ctaMask: u16].
+func (f *Func) Tcgen05Commit(ctaGroup int, mbar SharedAddr, opts ...Option) *Instr {
+	return f.emit(rowTcgen05Commit, isa.Sel{0: byCount(rowTcgen05Commit, 0, ctaGroup), 1: 1, 3: 1}, opts, at(mbar))
+}
+
+// Tcgen05ShiftDown emits tcgen05.shift{.cta_group::1 .cta_group::2}.down [taddr: tmem].
+func (f *Func) Tcgen05ShiftDown(ctaGroup int, taddr TMemAddr) *Instr {
+	return f.emit(rowTcgen05ShiftDown, isa.Sel{0: byCount(rowTcgen05ShiftDown, 0, ctaGroup), 1: 1}, nil, at(taddr))
+}
+
+// Tcgen05Cp128x256b emits tcgen05.cp{.cta_group::1 .cta_group::2}.128x256b{.b8x16.b6x16_p32 .b8x16.b4x16_p64} [taddr: tmem], s-desc: u64.
+func (f *Func) Tcgen05Cp128x256b(ctaGroup int, taddr TMemAddr, sDesc B64, opts ...Option) *Instr {
+	return f.emit(rowTcgen05Cp128x256b, isa.Sel{0: byCount(rowTcgen05Cp128x256b, 0, ctaGroup), 1: 1}, opts, at(taddr), sDesc)
+}
+
+// Tcgen05Cp4x256b emits tcgen05.cp{.cta_group::1 .cta_group::2}.4x256b{.b8x16.b6x16_p32 .b8x16.b4x16_p64} [taddr: tmem], s-desc: u64.
+func (f *Func) Tcgen05Cp4x256b(ctaGroup int, taddr TMemAddr, sDesc B64, opts ...Option) *Instr {
+	return f.emit(rowTcgen05Cp128x256b, isa.Sel{0: byCount(rowTcgen05Cp128x256b, 0, ctaGroup), 1: 2}, opts, at(taddr), sDesc)
+}
+
+// Tcgen05Cp128x128b emits tcgen05.cp{.cta_group::1 .cta_group::2}.128x128b{.b8x16.b6x16_p32 .b8x16.b4x16_p64} [taddr: tmem], s-desc: u64.
+func (f *Func) Tcgen05Cp128x128b(ctaGroup int, taddr TMemAddr, sDesc B64, opts ...Option) *Instr {
+	return f.emit(rowTcgen05Cp128x256b, isa.Sel{0: byCount(rowTcgen05Cp128x256b, 0, ctaGroup), 1: 3}, opts, at(taddr), sDesc)
+}
+
+// Tcgen05Cp64x128bWarpx20213 emits tcgen05.cp{.cta_group::1 .cta_group::2}.64x128b.warpx2::02_13{.b8x16.b6x16_p32 .b8x16.b4x16_p64} [taddr: tmem], s-desc: u64.
+func (f *Func) Tcgen05Cp64x128bWarpx20213(ctaGroup int, taddr TMemAddr, sDesc B64, opts ...Option) *Instr {
+	return f.emit(rowTcgen05Cp128x256b, isa.Sel{0: byCount(rowTcgen05Cp128x256b, 0, ctaGroup), 1: 4}, opts, at(taddr), sDesc)
+}
+
+// Tcgen05Cp64x128bWarpx20123 emits tcgen05.cp{.cta_group::1 .cta_group::2}.64x128b.warpx2::01_23{.b8x16.b6x16_p32 .b8x16.b4x16_p64} [taddr: tmem], s-desc: u64.
+func (f *Func) Tcgen05Cp64x128bWarpx20123(ctaGroup int, taddr TMemAddr, sDesc B64, opts ...Option) *Instr {
+	return f.emit(rowTcgen05Cp128x256b, isa.Sel{0: byCount(rowTcgen05Cp128x256b, 0, ctaGroup), 1: 5}, opts, at(taddr), sDesc)
+}
+
+// Tcgen05Cp32x128bWarpx4 emits tcgen05.cp{.cta_group::1 .cta_group::2}.32x128b.warpx4{.b8x16.b6x16_p32 .b8x16.b4x16_p64} [taddr: tmem], s-desc: u64.
+func (f *Func) Tcgen05Cp32x128bWarpx4(ctaGroup int, taddr TMemAddr, sDesc B64, opts ...Option) *Instr {
+	return f.emit(rowTcgen05Cp128x256b, isa.Sel{0: byCount(rowTcgen05Cp128x256b, 0, ctaGroup), 1: 6}, opts, at(taddr), sDesc)
+}
+
+// Tcgen05Ld16x64b emits tcgen05.ld.sync.aligned.16x64b{.x1 .x2 .x4 .x8 .x16 .x32 .x64 .x128}{.pack::16b}.b32 {r: b32} x n, [taddr: tmem].
+func (f *Func) Tcgen05Ld16x64b(r []B32, taddr TMemAddr, opts ...Option) *Instr {
+	return f.emit(rowTcgen05Ld16x64b, isa.Sel{2: 1}, opts, vecOf(r), at(taddr))
+}
+
+// Tcgen05St16x64b emits tcgen05.st.sync.aligned.16x64b{.x1 .x2 .x4 .x8 .x16 .x32 .x64 .x128}{.unpack::16b}.b32 [taddr: tmem], {r: b32} x n.
+func (f *Func) Tcgen05St16x64b(taddr TMemAddr, r []B32, opts ...Option) *Instr {
+	return f.emit(rowTcgen05St16x64b, isa.Sel{2: 1}, opts, at(taddr), vecOf(r))
+}
+
+// Tcgen05Ld16x128b emits tcgen05.ld.sync.aligned.16x128b{.x1 .x2 .x4 .x8 .x16 .x32 .x64}{.pack::16b}.b32 {r: b32} x n, [taddr: tmem].
+func (f *Func) Tcgen05Ld16x128b(r []B32, taddr TMemAddr, opts ...Option) *Instr {
+	return f.emit(rowTcgen05Ld16x128b, isa.Sel{2: 1}, opts, vecOf(r), at(taddr))
+}
+
+// Tcgen05St16x128b emits tcgen05.st.sync.aligned.16x128b{.x1 .x2 .x4 .x8 .x16 .x32 .x64}{.unpack::16b}.b32 [taddr: tmem], {r: b32} x n.
+func (f *Func) Tcgen05St16x128b(taddr TMemAddr, r []B32, opts ...Option) *Instr {
+	return f.emit(rowTcgen05St16x128b, isa.Sel{2: 1}, opts, at(taddr), vecOf(r))
+}
+
+// Tcgen05Ld16x256b emits tcgen05.ld.sync.aligned.16x256b{.x1 .x2 .x4 .x8 .x16 .x32}{.pack::16b}.b32 {r: b32} x n, [taddr: tmem].
+func (f *Func) Tcgen05Ld16x256b(r []B32, taddr TMemAddr, opts ...Option) *Instr {
+	return f.emit(rowTcgen05Ld16x256b, isa.Sel{2: 1}, opts, vecOf(r), at(taddr))
+}
+
+// Tcgen05St16x256b emits tcgen05.st.sync.aligned.16x256b{.x1 .x2 .x4 .x8 .x16 .x32}{.unpack::16b}.b32 [taddr: tmem], {r: b32} x n.
+func (f *Func) Tcgen05St16x256b(taddr TMemAddr, r []B32, opts ...Option) *Instr {
+	return f.emit(rowTcgen05St16x256b, isa.Sel{2: 1}, opts, at(taddr), vecOf(r))
+}
+
+// Tcgen05Ld32x32b emits tcgen05.ld.sync.aligned.32x32b{.x1 .x2 .x4 .x8 .x16 .x32 .x64 .x128}{.pack::16b}.b32 {r: b32} x n, [taddr: tmem].
+func (f *Func) Tcgen05Ld32x32b(r []B32, taddr TMemAddr, opts ...Option) *Instr {
+	return f.emit(rowTcgen05Ld32x32b, isa.Sel{2: 1}, opts, vecOf(r), at(taddr))
+}
+
+// Tcgen05St32x32b emits tcgen05.st.sync.aligned.32x32b{.x1 .x2 .x4 .x8 .x16 .x32 .x64 .x128}{.unpack::16b}.b32 [taddr: tmem], {r: b32} x n.
+func (f *Func) Tcgen05St32x32b(taddr TMemAddr, r []B32, opts ...Option) *Instr {
+	return f.emit(rowTcgen05St32x32b, isa.Sel{2: 1}, opts, at(taddr), vecOf(r))
+}
+
+// Tcgen05Ld16x32bx2 emits tcgen05.ld.sync.aligned.16x32bx2{.x1 .x2 .x4 .x8 .x16 .x32 .x64 .x128}{.pack::16b}.b32 {r: b32} x n, [taddr: tmem], immHalfSplitoff: 0..2147483647.
+func (f *Func) Tcgen05Ld16x32bx2(r []B32, taddr TMemAddr, immHalfSplitoff int, opts ...Option) *Instr {
+	return f.emit(rowTcgen05Ld16x32bx2, isa.Sel{2: 1}, opts, vecOf(r), at(taddr), Imm(immHalfSplitoff))
+}
+
+// Tcgen05St16x32bx2 emits tcgen05.st.sync.aligned.16x32bx2{.x1 .x2 .x4 .x8 .x16 .x32 .x64 .x128}{.unpack::16b}.b32 [taddr: tmem], immHalfSplitoff: 0..2147483647, {r: b32} x n.
+func (f *Func) Tcgen05St16x32bx2(taddr TMemAddr, immHalfSplitoff int, r []B32, opts ...Option) *Instr {
+	return f.emit(rowTcgen05St16x32bx2, isa.Sel{2: 1}, opts, at(taddr), Imm(immHalfSplitoff), vecOf(r))
+}
+
+// Tcgen05MmaF16 emits tcgen05.mma{.cta_group::1 .cta_group::2}.kind::f16{.collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard} [d-tmem: tmem], a-desc: u64, b-desc: u64, idesc: u32, [{disable-output-lane: u32} x n], enable-input-d: pred.
+func (f *Func) Tcgen05MmaF16(ctaGroup int, dTmem TMemAddr, aDesc, bDesc B64, idesc B32, enableInputD Pred, opts ...Option) *Instr {
+	return f.emit(rowTcgen05MmaF16, isa.Sel{0: byCount(rowTcgen05MmaF16, 0, ctaGroup), 1: 1}, opts, at(dTmem), aDesc, bDesc, idesc, enableInputD)
+}
+
+// Tcgen05MmaTF32 emits tcgen05.mma{.cta_group::1 .cta_group::2}.kind::tf32{.collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard} [d-tmem: tmem], a-desc: u64, b-desc: u64, idesc: u32, [{disable-output-lane: u32} x n], enable-input-d: pred.
+func (f *Func) Tcgen05MmaTF32(ctaGroup int, dTmem TMemAddr, aDesc, bDesc B64, idesc B32, enableInputD Pred, opts ...Option) *Instr {
+	return f.emit(rowTcgen05MmaF16, isa.Sel{0: byCount(rowTcgen05MmaF16, 0, ctaGroup), 1: 2}, opts, at(dTmem), aDesc, bDesc, idesc, enableInputD)
+}
+
+// Tcgen05MmaF8F6F4 emits tcgen05.mma{.cta_group::1 .cta_group::2}.kind::f8f6f4{.collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard} [d-tmem: tmem], a-desc: u64, b-desc: u64, idesc: u32, [{disable-output-lane: u32} x n], enable-input-d: pred.
+func (f *Func) Tcgen05MmaF8F6F4(ctaGroup int, dTmem TMemAddr, aDesc, bDesc B64, idesc B32, enableInputD Pred, opts ...Option) *Instr {
+	return f.emit(rowTcgen05MmaF16, isa.Sel{0: byCount(rowTcgen05MmaF16, 0, ctaGroup), 1: 3}, opts, at(dTmem), aDesc, bDesc, idesc, enableInputD)
+}
+
+// Tcgen05MmaTMemF16 emits tcgen05.mma{.cta_group::1 .cta_group::2}.kind::f16{.collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard} [d-tmem: tmem], [a-tmem: tmem], b-desc: u64, idesc: u32, [{disable-output-lane: u32} x n], enable-input-d: pred.
+func (f *Func) Tcgen05MmaTMemF16(ctaGroup int, dTmem, aTmem TMemAddr, bDesc B64, idesc B32, enableInputD Pred, opts ...Option) *Instr {
+	return f.emit(rowTcgen05MmaTMemF16, isa.Sel{0: byCount(rowTcgen05MmaTMemF16, 0, ctaGroup), 1: 1}, opts, at(dTmem), at(aTmem), bDesc, idesc, enableInputD)
+}
+
+// Tcgen05MmaTMemTF32 emits tcgen05.mma{.cta_group::1 .cta_group::2}.kind::tf32{.collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard} [d-tmem: tmem], [a-tmem: tmem], b-desc: u64, idesc: u32, [{disable-output-lane: u32} x n], enable-input-d: pred.
+func (f *Func) Tcgen05MmaTMemTF32(ctaGroup int, dTmem, aTmem TMemAddr, bDesc B64, idesc B32, enableInputD Pred, opts ...Option) *Instr {
+	return f.emit(rowTcgen05MmaTMemF16, isa.Sel{0: byCount(rowTcgen05MmaTMemF16, 0, ctaGroup), 1: 2}, opts, at(dTmem), at(aTmem), bDesc, idesc, enableInputD)
+}
+
+// Tcgen05MmaTMemF8F6F4 emits tcgen05.mma{.cta_group::1 .cta_group::2}.kind::f8f6f4{.collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard} [d-tmem: tmem], [a-tmem: tmem], b-desc: u64, idesc: u32, [{disable-output-lane: u32} x n], enable-input-d: pred.
+func (f *Func) Tcgen05MmaTMemF8F6F4(ctaGroup int, dTmem, aTmem TMemAddr, bDesc B64, idesc B32, enableInputD Pred, opts ...Option) *Instr {
+	return f.emit(rowTcgen05MmaTMemF16, isa.Sel{0: byCount(rowTcgen05MmaTMemF16, 0, ctaGroup), 1: 3}, opts, at(dTmem), at(aTmem), bDesc, idesc, enableInputD)
+}
 
 // NanosleepU32 emits nanosleep.u32 t: u32.
 func (f *Func) NanosleepU32(t Src32) *Instr { return f.emit(rowNanosleepU32, isa.Sel{0: 1}, nil, t) }

@@ -78,6 +78,11 @@ func opt(l ...alts) Slot   { return Slot{Mode: Option, Alts: alts{}.and(l...)} }
 func enum(goType string, l ...alts) Slot {
 	return Slot{Mode: Enum, Enum: goType, Alts: alts{}.and(l...)}
 }
+
+// counted is an enumeration of numbers: the parameter has the given name and passes Alt.N.
+func counted(param string, l ...alts) Slot {
+	return Slot{Mode: Enum, Enum: "int", Param: param, Alts: alts{}.and(l...)}
+}
 func counts(l ...alts) Slot  { return Slot{Mode: Counts, Alts: alts{}.and(l...)} }
 func types(t ...Type) Slot   { return named(ty(t...)) }
 func fixed(text string) Slot { return named(a(text).named("")) }
@@ -117,7 +122,8 @@ func (x Arg) since(n int, min arch.Version) Arg {
 	x.Req, x.Min = arch.Req{MinSM: n}, min
 	return x
 }
-func (x Arg) vec(n int) Arg { x.Len = n; return x }
+func (x Arg) among(set ...int64) Arg { x.Set = set; return x }
+func (x Arg) vec(n int) Arg          { x.Len = n; return x }
 
 // vecOf makes a vector of mul*N/div registers, N from the alternative chosen in a slot.
 func (x Arg) vecOf(slot, mul, div int) Arg {

@@ -32,9 +32,10 @@ type Alt struct {
 
 // Slot is a place for a modifier.
 type Slot struct {
-	Mode Mode
-	Enum string // Go type of the parameter, with Mode Enum; "int" passes Alt.N
-	Alts []Alt
+	Mode  Mode
+	Enum  string // Go type of the parameter, with Mode Enum; "int" passes Alt.N
+	Param string // its name, if not that of the type
+	Alts  []Alt
 }
 
 // MaxSlots is the largest number of slots in a row.
@@ -92,9 +93,9 @@ type Arg struct {
 	Opt     bool   // may be left out
 	If      string // present exactly if this modifier is
 
-	Lo, Hi int64   // of an immediate operand
+	Lo, Hi int64   // range of an immediate operand
 	Mult   int64   // a constant is a multiple of it, if not 0
-	Set    []int64 // or one of these
+	Set    []int64 // a constant is one of these, if there are any
 
 	// Min and Req are asked by an optional operand that is there.
 	Min arch.Version

@@ -26,7 +26,7 @@ func wgmmaRows() []Row {
 	for n := 8; n <= 256; n += 8 {
 		shapes = shapes.and(a(fmt.Sprintf("m64n%dk16", n)).n(n))
 	}
-	shape := enum("int", shapes)
+	shape := counted("n", shapes)
 	acc := dstSrc("d", b(F32)).vecOf(0, 1, 2)
 	accF16 := dstSrc("d", b(B32)).vecOf(0, 1, 4)
 	scale := func(name string) Arg { return one(name, -1, 1) }
@@ -52,5 +52,3 @@ func wgmmaRows() []Row {
 		Row{Go: "WgmmaWaitGroup", Op: "wgmma.wait_group.sync.aligned", Args: o(imm("N", 0, 7)), Min: v(8, 0), Req: only90a, Eff: Fence | Converge},
 	)
 }
-
-func tcgen05Rows() []Row { return nil }

@@ -1,6 +1,11 @@
 package isa
 
-import "github.com/fsgen/fsgen/arch"
+import (
+	"maps"
+	"slices"
+
+	"github.com/fsgen/fsgen/arch"
+)
 
 // targetMin lists the lowest PTX version that knows each target (PTX ISA, "Release Notes").
 var targetMin = map[arch.Target]arch.Version{
@@ -17,4 +22,14 @@ func TargetVersion(t arch.Target) arch.Version {
 		return min
 	}
 	return v(9, 0)
+}
+
+// Targets lists the targets whose lowest PTX version is known, oldest first.
+func Targets() []arch.Target {
+	return slices.SortedFunc(maps.Keys(targetMin), func(a, b arch.Target) int {
+		if a.SM != b.SM {
+			return a.SM - b.SM
+		}
+		return int(a.Variant) - int(b.Variant)
+	})
 }

@@ -94,8 +94,8 @@ func signature(form isa.Form) (params paramList, sel jen.Code, args []jen.Code) 
 		switch {
 		case slot.Mode == isa.Enum:
 			id := strings.ToLower(slot.Enum)
-			if slot.Enum == "int" {
-				id = "n"
+			if slot.Param != "" {
+				id = slot.Param
 			}
 			params = append(params, param{id, slot.Enum})
 			choice[i] = enumChoice(form.Row, i, slot.Enum, id)
