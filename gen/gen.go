@@ -1,0 +1,136 @@
+// Package gen ties the making side together: a request becomes PTX text and its manifest.
+//
+// Everything here is pure. No clock, environment, network or map order has a say: the same request gives the same bytes,
+// from any goroutine. What leaves has been verified.
+package gen
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/templates"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// Version is the version of the generator: it changes whenever emitted kernels do.
+const Version = "0.1.0"
+
+// Request asks for one kernel.
+type Request struct {
+	Arch        arch.Arch
+	Computation ir.Computation
+	// Shape is the model's; it is recorded, and kernels run other shapes too.
+	Shape ir.Shape
+	// Batch is the batch size that the tile is chosen for.
+	Batch int
+	// Tile overrides the choice, if not zero.
+	Tile tiling.Tile
+}
+
+// Artifact is an emitted kernel.
+type Artifact struct {
+	PTX      []byte
+	Manifest *manifest.Kernel
+}
+
+// Name is the file name without extension that the artifact goes by: its entry.
+func (a *Artifact) Name() string { return a.Manifest.Entry }
+
+// RequestError says which part of a request cannot be honoured.
+type RequestError struct {
+	Field string
+	Rule  string
+	Value any
+}
+
+func (e *RequestError) Error() string { return fmt.Sprintf("gen: %s is %v: %s", e.Field, e.Value, e.Rule) }
+
+
+// RowAlignment is what the addresses of weights and hidden states, and the bytes from row to row, are multiples of (TMA).
+const RowAlignment = 16
+
+// Emit makes the kernel of a request.
+func Emit(r Request) (*Artifact, error) {
+	r.Computation = r.Computation.Normalize()
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	plan, err := r.plan()
+	if err != nil {
+		return nil, err
+	}
+	kernel, err := templates.SM90(plan, r.Computation)
+	if err != nil {
+		return nil, fmt.Errorf("gen: template: %w", err)
+	}
+	if err := ptx.Verify(kernel.Module); err != nil {
+		return nil, fmt.Errorf("gen: BUG: the emitted kernel does not verify: %w", err)
+	}
+	text := []byte(kernel.Module.String())
+	m := describe(r, plan, kernel, text)
+	if err := m.Validate(); err != nil {
+		return nil, fmt.Errorf("gen: BUG: %w", err)
+	}
+	return &Artifact{PTX: text, Manifest: m}, nil
+}
+
+func (r Request) validate() error {
+	if err := r.Computation.Validate(); err != nil {
+		return err
+	}
+	if err := r.Shape.Validate(); err != nil {
+		return err
+	}
+	if r.Batch < 0 {
+		return &RequestError{"batch", "want 0 or more", r.Batch}
+	}
+	return nil
+}
+
+func (r Request) plan() (*tiling.Plan, error) {
+	if r.Tile != (tiling.Tile{}) {
+		return tiling.NewPlan(r.Arch, r.Tile, r.Computation)
+	}
+	return tiling.Default(r.Arch, r.Computation, r.Batch)
+}
+
+func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *manifest.Kernel {
+	t, c := plan.Tile, r.Computation
+	sum := sha256.Sum256(text)
+	m := &manifest.Kernel{
+		Schema: manifest.Schema, Generator: "fsgen " + Version,
+		Entry: k.Entry.Name, Arch: r.Arch.Name, Target: k.Module.Target, PTXVersion: k.Module.Version(),
+		Params: k.Params,
+		Launch: manifest.Launch{
+			Grid:    manifest.Grid{Unit: "cta", Rule: "persistent", TileM: t.M, TileN: t.N, Cluster: t.Cluster},
+			Cluster: [3]int{t.Cluster, 1, 1}, Block: [3]int{plan.Pipeline.Threads, 1, 1},
+			SharedBytes: plan.Storage.Total,
+		},
+		Problem: manifest.Problem{Vocab: r.Shape.Vocab, Hidden: r.Shape.Hidden, Batch: r.Batch, Specialised: []string{}, RowAlignment: RowAlignment},
+		Tile:      manifest.Tile{Name: t.String(), M: t.M, N: t.N, K: t.K, Stages: t.Stages, Cluster: t.Cluster, Weights: "rowmajor"},
+		Transform: c.Chain.String(), Sampler: c.Sampler.String(),
+		Outputs:   []string{"token", "status"},
+		PTXSHA256: hex.EncodeToString(sum[:]),
+	}
+	if c.Sampler == ir.Gumbel {
+		m.RNG = ir.NoiseName
+	}
+	if c.Score {
+		m.Outputs = append(m.Outputs, "score")
+	}
+	return m
+}
+
+// CheckPTX reports whether a PTX text is the one that a manifest describes.
+func CheckPTX(m *manifest.Kernel, text []byte) error {
+	sum := sha256.Sum256(text)
+	if got := hex.EncodeToString(sum[:]); got != m.PTXSHA256 {
+		return fmt.Errorf("gen: the PTX's sha256 is %s; the manifest describes %s", got, m.PTXSHA256)
+	}
+	return nil
+}

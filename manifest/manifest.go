@@ -1,0 +1,190 @@
+// Package manifest is the contract of an emitted kernel: what a caller in any language must know to load it, encode its
+// tensor maps, fill its parameters and launch it. A manifest stands beside its .ptx file as JSON.
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/fsgen/fsgen/arch"
+)
+
+// Schema is the version of the manifest's layout. Readers refuse others.
+const Schema = 1
+
+// Kind is the kind of a kernel parameter.
+type Kind string
+
+// The kinds of parameters.
+const (
+	Pointer   Kind = "pointer"   // 64-bit device address
+	Scalar    Kind = "scalar"    // 32-bit value
+	TensorMap Kind = "tensormap" // 128-byte CUtensorMap by value
+)
+
+// Kernel describes one kernel.
+type Kernel struct {
+	Schema     int          `json:"schema"`
+	Generator  string       `json:"generator"`
+	Entry      string       `json:"entry"`
+	Arch       string       `json:"arch"`
+	Target     arch.Target  `json:"target"`
+	PTXVersion arch.Version `json:"ptx_version"`
+	Params     []Param      `json:"params"`
+	Launch     Launch       `json:"launch"`
+	Problem    Problem      `json:"problem"`
+	Tile       Tile         `json:"tile"`
+	// Transform is the canonical transform chain in its order of application, "none" if empty.
+	Transform string `json:"transform"`
+	Sampler   string `json:"sampler"`
+	// RNG names the definition of the noise; empty for samplers without noise.
+	RNG string `json:"rng,omitempty"`
+	// Outputs lists what the kernel writes for each row.
+	Outputs []string `json:"outputs"`
+	// Resources is what ptxas reported, where it was at hand.
+	Resources *Resources `json:"resources,omitempty"`
+	// PTXSHA256 is the hash of the PTX text that the manifest describes.
+	PTXSHA256 string `json:"ptx_sha256"`
+}
+
+// Param is one kernel parameter, in the order of the kernel's signature.
+type Param struct {
+	Name   string `json:"name"`
+	Kind   Kind   `json:"kind"`
+	Offset int    `json:"offset"` // bytes from the start of the parameter buffer
+	Size   int    `json:"size"`   // bytes
+	// Element is the type that a pointer points to, or the type of a scalar: u32, u64, i32, f32.
+	Element string `json:"element,omitempty"`
+	// Shape says what a pointer's array holds, in the manifest's own words: "batch", "batch x mask_stride".
+	Shape string `json:"shape,omitempty"`
+	// Access of a pointer: read, write, or workspace (zero before the first launch, left zero by every launch).
+	Access string `json:"access,omitempty"`
+	// Map describes a tensor map.
+	Map *Map `json:"map,omitempty"`
+}
+
+// Map says how to encode a tensor map with cuTensorMapEncodeTiled. Dimensions stand innermost first, as the driver takes
+// them; the global size is [hidden, rows] with a row stride of the leading dimension times the element size.
+type Map struct {
+	Tensor    string   `json:"tensor"`  // weights or hidden
+	Rows      string   `json:"rows"`    // the scalar that bounds the rows: vocab or batch
+	Element   string   `json:"element"` // bf16
+	Box       []uint32 `json:"box"`     // elements
+	Swizzle   int      `json:"swizzle"` // bytes: 0, 32, 64 or 128
+	L2Promote int      `json:"l2_promotion"`
+	OOBFill   string   `json:"oob_fill"` // zero
+}
+
+// Launch says how to launch the kernel.
+type Launch struct {
+	Grid Grid `json:"grid"`
+	// Cluster and Block are shapes (x, y, z) that the PTX demands.
+	Cluster [3]int `json:"cluster"`
+	Block   [3]int `json:"block"`
+	// SharedBytes is the dynamic shared memory of a CTA.
+	SharedBytes int `json:"shared_bytes"`
+}
+
+// Grid is the rule for the number of CTAs. The kernel is persistent: any multiple of the cluster up to what is resident at
+// once is right; Waves spreads the work evenly.
+type Grid struct {
+	Unit string `json:"unit"` // "cta"
+	Rule string `json:"rule"` // "persistent"
+	// TileM and TileN are the rows of weights and of hidden states that a CTA takes at a time.
+	TileM   int `json:"tile_m"`
+	TileN   int `json:"tile_n"`
+	Cluster int `json:"cluster"`
+}
+
+// CTAs returns the grid for a problem on a device that holds `resident` CTAs of the kernel at once: the fewest CTAs that
+// need no more waves than all of them would. It returns 0 for an empty batch.
+func (g Grid) CTAs(vocab, batch, resident int) int {
+	clusters := resident / g.Cluster
+	if batch <= 0 || vocab <= 0 || clusters <= 0 {
+		return 0
+	}
+	work := ceilDiv(ceilDiv(vocab, g.TileM), g.Cluster) * ceilDiv(batch, g.TileN)
+	waves := ceilDiv(work, clusters)
+	return ceilDiv(work, waves) * g.Cluster
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// Problem is the shape that the kernel was emitted for.
+type Problem struct {
+	Vocab  int `json:"vocab,omitempty"`
+	Hidden int `json:"hidden,omitempty"`
+	// Batch is the batch size that the tile was chosen for; other sizes are right too, if not as fast.
+	Batch int `json:"batch,omitempty"`
+	// Specialised names what of the shape is fixed in the code. Empty: vocabulary, hidden size and batch are parameters.
+	Specialised []string `json:"specialised"`
+	// RowAlignment is what the addresses of weights and hidden states, and the bytes from row to row, are multiples of.
+	RowAlignment int `json:"row_alignment"`
+}
+
+// Tile is the tile configuration.
+type Tile struct {
+	Name    string `json:"name"`
+	M       int    `json:"m"`
+	N       int    `json:"n"`
+	K       int    `json:"k"`
+	Stages  int    `json:"stages"`
+	Cluster int    `json:"cluster"`
+	Weights string `json:"weights"` // layout: rowmajor
+}
+
+// Resources is what ptxas reported for the kernel.
+type Resources struct {
+	Registers   int    `json:"registers"`
+	SpillBytes  int    `json:"spill_bytes"`
+	LocalBytes  int    `json:"local_bytes"`
+	PTXAS       string `json:"ptxas"`
+	SharedBytes int    `json:"static_shared_bytes"`
+}
+
+// Encode writes the manifest as indented JSON with a final newline: the same manifest, the same bytes.
+func (k *Kernel) Encode() []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(k); err != nil {
+		panic(fmt.Sprintf("BUG: manifest: %v", err))
+	}
+	return b.Bytes()
+}
+
+// Decode reads a manifest and checks it.
+func Decode(data []byte) (*Kernel, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	var k Kernel
+	if err := dec.Decode(&k); err != nil {
+		return nil, fmt.Errorf("manifest: not a kernel manifest: %w", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, fmt.Errorf("manifest: something follows the manifest's JSON object")
+	}
+	return &k, k.Validate()
+}
+
+// Param returns the parameter of a name, or nil.
+func (k *Kernel) Param(name string) *Param {
+	for i := range k.Params {
+		if k.Params[i].Name == name {
+			return &k.Params[i]
+		}
+	}
+	return nil
+}
+
+// ParamSizes lists the sizes of the parameters, in order.
+func (k *Kernel) ParamSizes() []int {
+	sizes := make([]int, len(k.Params))
+	for i, p := range k.Params {
+		sizes[i] = p.Size
+	}
+	return sizes
+}

@@ -1,0 +1,105 @@
+package manifest
+
+import (
+	"encoding/hex"
+	"fmt"
+)
+
+// Error says what is wrong with a manifest.
+type Error struct {
+	Field string
+	Rule  string
+	Value any
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("manifest: %s is %v: %s", e.Field, e.Value, e.Rule)
+}
+
+// Limits that hold on every architecture, so that a hostile manifest cannot ask for the absurd.
+const (
+	maxParams      = 64
+	maxParamBytes  = 4352
+	maxThreads     = 1024
+	maxSharedBytes = 232448
+	maxTile        = 1 << 12
+)
+
+// Validate reports the first field that no kernel of this schema could have.
+func (k *Kernel) Validate() error {
+	if k.Schema != Schema {
+		return &Error{"schema", fmt.Sprintf("this fsgen reads schema %d", Schema), k.Schema}
+	}
+	if k.Entry == "" {
+		return &Error{"entry", "a kernel has a name", `""`}
+	}
+	if sum, err := hex.DecodeString(k.PTXSHA256); err != nil || len(sum) != 32 {
+		return &Error{"ptx_sha256", "want 64 hexadecimal digits", k.PTXSHA256}
+	}
+	if err := k.validateParams(); err != nil {
+		return err
+	}
+	return k.validateLaunch()
+}
+
+func (k *Kernel) validateParams() error {
+	if len(k.Params) > maxParams {
+		return &Error{"params", fmt.Sprintf("at most %d", maxParams), len(k.Params)}
+	}
+	seen := map[string]bool{}
+	end := 0
+	for i, p := range k.Params {
+		at := fmt.Sprintf("params[%d]", i)
+		size := map[Kind]int{Pointer: 8, Scalar: 4, TensorMap: 128}[p.Kind]
+		switch {
+		case p.Name == "" || seen[p.Name]:
+			return &Error{at + ".name", "names are unique and not empty", p.Name}
+		case size == 0:
+			return &Error{at + ".kind", "want pointer, scalar or tensormap", p.Kind}
+		case p.Size != size:
+			return &Error{at + ".size", fmt.Sprintf("a %s has %d bytes", p.Kind, size), p.Size}
+		case p.Offset < end || p.Offset%min(p.Size, 64) != 0 || p.Offset+p.Size > maxParamBytes:
+			return &Error{at + ".offset", "parameters stand in order, aligned, within 4352 bytes", p.Offset}
+		case (p.Kind == TensorMap) != (p.Map != nil):
+			return &Error{at + ".map", "a tensor map and only that has a map", p.Kind}
+		}
+		if p.Map != nil {
+			if err := p.Map.validate(at + ".map"); err != nil {
+				return err
+			}
+		}
+		seen[p.Name], end = true, p.Offset+p.Size
+	}
+	return nil
+}
+
+func (m *Map) validate(at string) error {
+	if len(m.Box) != 2 || m.Box[0] < 1 || m.Box[0] > 256 || m.Box[1] < 1 || m.Box[1] > 256 {
+		return &Error{at + ".box", "want two numbers from 1 to 256", m.Box}
+	}
+	if m.Element != "bf16" || m.OOBFill != "zero" || m.Swizzle != 128 {
+		return &Error{at, "want bf16, zero fill and a 128-byte swizzle", fmt.Sprintf("%s, %s, %d", m.Element, m.OOBFill, m.Swizzle)}
+	}
+	if m.L2Promote != 0 && m.L2Promote != 64 && m.L2Promote != 128 && m.L2Promote != 256 {
+		return &Error{at + ".l2_promotion", "want 0, 64, 128 or 256 bytes", m.L2Promote}
+	}
+	return nil
+}
+
+func (k *Kernel) validateLaunch() error {
+	l, g := k.Launch, k.Launch.Grid
+	threads := l.Block[0] * l.Block[1] * l.Block[2]
+	switch {
+	case l.Block[0] < 1 || l.Block[1] != 1 || l.Block[2] != 1 || threads > maxThreads:
+		return &Error{"launch.block", fmt.Sprintf("want [n, 1, 1] with n from 1 to %d", maxThreads), l.Block}
+	case l.Cluster[0] < 1 || l.Cluster[0] > 16 || l.Cluster[1] != 1 || l.Cluster[2] != 1:
+		return &Error{"launch.cluster", "want [n, 1, 1] with n from 1 to 16", l.Cluster}
+	case l.SharedBytes < 0 || l.SharedBytes > maxSharedBytes:
+		return &Error{"launch.shared_bytes", fmt.Sprintf("want 0 to %d", maxSharedBytes), l.SharedBytes}
+	case g.Unit != "cta" || g.Rule != "persistent":
+		return &Error{"launch.grid", "this fsgen knows the unit cta and the rule persistent", g.Unit + " " + g.Rule}
+	case g.TileM < 1 || g.TileM > maxTile || g.TileN < 1 || g.TileN > maxTile || g.Cluster != l.Cluster[0]:
+		return &Error{"launch.grid", "tile and cluster of the kernel", fmt.Sprintf("%+v", g)}
+	}
+	return nil
+}

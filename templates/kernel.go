@@ -1,0 +1,97 @@
+package templates
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// Kernel is a kernel in a module, with what a caller must know about its parameters.
+type Kernel struct {
+	Module *ptx.Module
+	Entry  *ptx.Func
+	Params []manifest.Param
+}
+
+// EntryName names the kernel of a tile and computation, as an identifier of PTX and C.
+func EntryName(arch string, t tiling.Tile, c ir.Computation) string {
+	c = c.Normalize()
+	text := fmt.Sprintf("fsgen_%s_%s_%s", arch, t, c.Sampler)
+	if chain := c.Chain.String(); chain != "none" {
+		text += "_" + chain
+	}
+	if c.Score {
+		text += "_score"
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '_':
+			return r
+		case r == '=':
+			return -1
+		}
+		return '_'
+	}, text)
+}
+
+// signature declares parameters in order, in the PTX and in the manifest at once.
+type signature struct {
+	f      *ptx.Func
+	params []manifest.Param
+}
+
+func (s *signature) add(p manifest.Param) { s.params = append(s.params, p) }
+
+func (s *signature) pointer(name, element, shape, access string) ptx.Param {
+	s.add(manifest.Param{Name: name, Kind: manifest.Pointer, Size: 8, Element: element, Shape: shape, Access: access})
+	return s.f.ParamU64(name)
+}
+
+func (s *signature) scalar(name string) ptx.Param {
+	s.add(manifest.Param{Name: name, Kind: manifest.Scalar, Size: 4, Element: "u32"})
+	return s.f.ParamU32(name)
+}
+
+func (s *signature) tensorMap(name, rows string, boxRows int) ptx.Param {
+	s.add(manifest.Param{Name: name, Kind: manifest.TensorMap, Size: 128, Map: &manifest.Map{
+		Tensor: name, Rows: rows, Element: "bf16", Box: []uint32{64, uint32(boxRows)}, Swizzle: 128,
+		L2Promote: 256, OOBFill: "zero",
+	}})
+	return s.f.ParamTensorMap(name)
+}
+
+// finish fills in the offsets: parameters stand one after the other, each aligned to its size, tensor maps to 64.
+func (s *signature) finish() []manifest.Param {
+	end := 0
+	for i := range s.params {
+		p := &s.params[i]
+		align := min(p.Size, 64)
+		p.Offset = (end + align - 1) / align * align
+		end = p.Offset + p.Size
+	}
+	return s.params
+}
+
+// loadU32 reads a scalar parameter.
+func loadU32(f *ptx.Func, p ptx.Param, name string) ptx.B32 {
+	r := f.B32(name)
+	f.LdParamB32(r, p)
+	return r
+}
+
+// loadPointer reads a pointer parameter as a global address.
+func loadPointer(f *ptx.Func, p ptx.Param, name string) ptx.B64 {
+	r := f.B64(name)
+	f.LdParamB64(r, p)
+	f.CvtaToGlobalU64(r, r)
+	return r
+}
+
+// lut is the look-up table of lop3 for a function of three bits (PTX ISA, section "lop3").
+func lut(fn func(a, b, c uint8) uint8) int { return int(fn(0xF0, 0xCC, 0xAA)) }
+
+var xor3 = lut(func(a, b, c uint8) uint8 { return a ^ b ^ c })

@@ -1,0 +1,108 @@
+package templates
+
+import "github.com/fsgen/fsgen/ptx"
+
+// Philox4x32 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011): multipliers and Weyl
+// constants, and the fixed key of the per-token call (design section 3: the first digits of pi).
+const (
+	philoxM0     uint32 = 0xD2511F53
+	philoxM1     uint32 = 0xCD9E8D57
+	philoxW0     uint32 = 0x9E3779B9
+	philoxW1     uint32 = 0xBB67AE85
+	philoxRounds        = 10
+	tokenKey0    uint32 = 0x243F6A88
+	tokenKey1    uint32 = 0x85A308D3
+)
+
+// tokenKey returns the keys of a round of the per-token call, which are constants.
+func tokenKey(round int) (k0, k1 ptx.Imm) {
+	r := uint32(round)
+	return ptx.Imm(tokenKey0 + r*philoxW0), ptx.Imm(tokenKey1 + r*philoxW1)
+}
+
+// mulHiLo multiplies by a constant to 64 bits.
+func mulHiLo(f *ptx.Func, a ptx.Src32, m uint32) (hi, lo ptx.B32) {
+	wide := f.B64()
+	hi, lo = f.B32(), f.B32()
+	f.MulWideU32(wide, a, ptx.Imm(m))
+	f.MovUnpackB64(lo, hi, wide)
+	return hi, lo
+}
+
+// xor returns a ^ b ^ c.
+func xor(f *ptx.Func, a, b, c ptx.SrcBits32) ptx.B32 {
+	d := f.B32()
+	f.Lop3B32(d, a, b, c, xor3)
+	return d
+}
+
+// philoxRound emits one round.
+func philoxRound(f *ptx.Func, c [4]ptx.B32, k0, k1 ptx.SrcBits32) [4]ptx.B32 {
+	hi0, lo0 := mulHiLo(f, c[0], philoxM0)
+	hi1, lo1 := mulHiLo(f, c[2], philoxM1)
+	return [4]ptx.B32{xor(f, hi1, c[1], k0), lo1, xor(f, hi0, c[3], k1), lo0}
+}
+
+// rowNoise are the words of one row that the per-token calls share. Of the first two rounds of
+// philox(counter = (pair, s0, s1, s2)), half depends on the row alone and half on the pair alone: what is left for every
+// element is one product.
+type rowNoise struct {
+	s2, p, q, r ptx.B32
+}
+
+// rowState emits the row's call, (s0, s1, s2, _) = philox(counter = (position, draw, tag), key = seed), and the row's
+// share of rounds 0 and 1.
+func rowState(f *ptx.Func, counter [4]ptx.B32, key [2]ptx.B32) rowNoise {
+	c := counter
+	k0, k1 := key[0], key[1]
+	for round := range philoxRounds {
+		if round > 0 {
+			n0, n1 := f.B32(), f.B32()
+			f.AddU32(n0, k0, ptx.Imm(philoxW0))
+			f.AddU32(n1, k1, ptx.Imm(philoxW1))
+			k0, k1 = n0, n1
+		}
+		c = philoxRound(f, c, k0, k1)
+	}
+	s0, s1, s2 := c[0], c[1], c[2]
+
+	// Round 0 turns (pair, s0, s1, s2) into (hi1^s0^k0, lo1, hi0^s2^k1, lo0) with hi1:lo1 = M1 s1 and hi0:lo0 = M0 pair.
+	k0a, k1a := tokenKey(0)
+	hi1, lo1 := mulHiLo(f, s1, philoxM1)
+	c0 := xor(f, hi1, s0, k0a)
+	n := rowNoise{s2: f.B32()}
+	f.XorB32(n.s2, s2, k1a)
+	// Round 1 of (c0, lo1, c2, lo0): M0 c0 is the row's.
+	k0b, k1b := tokenKey(1)
+	hi, lo := mulHiLo(f, c0, philoxM0)
+	n.p, n.q, n.r = f.B32(), f.B32(), lo
+	f.XorB32(n.p, lo1, k0b)
+	f.XorB32(n.q, hi, k1b)
+	return n
+}
+
+// pairNoise are the words of one pair of tokens that all rows share: M0 times the pair.
+type pairNoise struct {
+	hi, lo ptx.B32
+}
+
+func pairState(f *ptx.Func, pair ptx.B32) pairNoise {
+	hi, lo := mulHiLo(f, pair, philoxM0)
+	return pairNoise{hi, lo}
+}
+
+// tokenWords finishes the per-token call: words 0 and 1 are the bits of the pair's token with bit 3 clear (low, high),
+// words 2 and 3 of the one with it set.
+func tokenWords(f *ptx.Func, row rowNoise, pair pairNoise) [4]ptx.B32 {
+	c2 := f.B32()
+	f.XorB32(c2, pair.hi, row.s2)
+	hi, lo := mulHiLo(f, c2, philoxM1)
+	c := [4]ptx.B32{f.B32(), lo, f.B32(), row.r}
+	f.XorB32(c[0], hi, row.p)
+	f.XorB32(c[2], row.q, pair.lo)
+	for round := 2; round < philoxRounds; round++ {
+		k0, k1 := tokenKey(round)
+		c = philoxRound(f, c, k0, k1)
+	}
+	return c
+}

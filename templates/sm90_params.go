@@ -1,0 +1,95 @@
+package templates
+
+import (
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// Names of the parameters, as manifests carry them.
+const (
+	ParamWeights           = "weights"
+	ParamHidden            = "hidden"
+	ParamVocab             = "vocab"
+	ParamHiddenSize        = "hidden_size"
+	ParamBatch             = "batch"
+	ParamSeeds             = "seeds"
+	ParamSeedStride        = "seed_stride"
+	ParamPositions         = "positions"
+	ParamPositionStride    = "position_stride"
+	ParamDraw              = "draw"
+	ParamStreamTag         = "stream_tag"
+	ParamTemperature       = "temperature"
+	ParamTemperatureStride = "temperature_stride"
+	ParamBias              = "bias"
+	ParamBiasStride        = "bias_stride"
+	ParamMask              = "mask"
+	ParamMaskStride        = "mask_stride"
+	ParamMaskWords         = "mask_words"
+	ParamTokens            = "tokens"
+	ParamStatus            = "status"
+	ParamScores            = "scores"
+	ParamKeys              = "keys"
+	ParamTicket            = "ticket"
+)
+
+// sm90Params are the parameters of the skeleton. A stride of 0 makes one value serve every row; strides count elements.
+type sm90Params struct {
+	signature
+	weights, hidden     ptx.Param
+	vocab, width, batch ptx.Param
+
+	seeds, seedStride         ptx.Param
+	positions, positionStride ptx.Param
+	draw, tag                 ptx.Param
+
+	temperature, temperatureStride ptx.Param
+	bias, biasStride               ptx.Param
+	mask, maskStride, maskWords    ptx.Param
+
+	tokens, status, scores ptx.Param
+	keys, ticket           ptx.Param
+}
+
+func newSM90Params(f *ptx.Func, plan *tiling.Plan, c ir.Computation) *sm90Params {
+	s := &sm90Params{signature: signature{f: f}}
+	s.weights = s.tensorMap(ParamWeights, ParamVocab, plan.Tile.M)
+	s.hidden = s.tensorMap(ParamHidden, ParamBatch, plan.Tile.N/plan.Tile.Cluster)
+	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
+	if c.Sampler == ir.Gumbel {
+		s.seeds, s.seedStride = s.rows(ParamSeeds, "u64", ParamSeedStride)
+		s.positions, s.positionStride = s.rows(ParamPositions, "u64", ParamPositionStride)
+		s.draw, s.tag = s.scalar(ParamDraw), s.scalar(ParamStreamTag)
+	}
+	if c.Chain.Temperature {
+		s.temperature, s.temperatureStride = s.rows(ParamTemperature, "f32", ParamTemperatureStride)
+	}
+	s.addBiasAndMask(c)
+	s.tokens = s.pointer(ParamTokens, "i32", "batch", "write")
+	s.status = s.pointer(ParamStatus, "i32", "batch", "write")
+	if c.Score {
+		s.scores = s.pointer(ParamScores, "f32", "batch", "write")
+	}
+	s.keys = s.pointer(ParamKeys, "u64", "batch", "workspace")
+	s.ticket = s.pointer(ParamTicket, "u32", "1", "workspace")
+	return s
+}
+
+// rows declares a pointer to one value a row, and its stride.
+func (s *sm90Params) rows(name, element, stride string) (pointer, strideParam ptx.Param) {
+	return s.pointer(name, element, "batch x "+stride, "read"), s.scalar(stride)
+}
+
+func (s *sm90Params) addBiasAndMask(c ir.Computation) {
+	switch c.Chain.Bias {
+	case ir.BiasVector:
+		s.bias = s.pointer(ParamBias, "f32", "vocab", "read")
+	case ir.BiasMatrix:
+		s.bias = s.pointer(ParamBias, "f32", "batch x bias_stride, vocab of each", "read")
+		s.biasStride = s.scalar(ParamBiasStride)
+	}
+	if c.Chain.Mask {
+		s.mask = s.pointer(ParamMask, "u32", "batch x mask_stride, mask_words of each", "read")
+		s.maskStride, s.maskWords = s.scalar(ParamMaskStride), s.scalar(ParamMaskWords)
+	}
+}
