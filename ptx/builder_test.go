@@ -29,7 +29,7 @@ func newKit(m *ptx.Module) *kit {
 	local := f.Local("stack", 8, 64)
 	after := f.Label("after")
 	k := &kit{f: f}
-	for _, x := range []any{f.Pred(), f.B16(), f.B32(), f.B64(), f.F32(), f.F64(), f.B64("wide").Off(8), smem.Off(16), p, local,
+	for _, x := range []any{f.Pred(), f.Pred().Not(), f.B16(), f.B32(), f.B64(), f.F32(), f.F64(), f.B64("wide").Off(8), smem.Off(16), p, local,
 		after, f.Branchtargets("table", after), callee, ptx.EQ, ptx.Tensor(f.B64(), f.B32(), ptx.Imm(3))} {
 		k.args = append(k.args, reflect.ValueOf(x))
 	}
@@ -142,6 +142,38 @@ func (k *kit) call(t *testing.T, c isa.Constructor) *ptx.Instr {
 		}
 	}
 	return method.Call(in)[0].Interface().(*ptx.Instr)
+}
+
+// TestZeroArguments calls every constructor with the zero value of each parameter: nothing panics, and all but those without
+// operands are refused.
+func TestZeroArguments(t *testing.T) {
+	m := ptx.NewModule(arch.Target{SM: 100, Variant: 'a'})
+	f := reflect.ValueOf(m.Entry("kernel"))
+	for _, row := range isa.Table {
+		for _, c := range row.Constructors() {
+			method := f.MethodByName(c.Name)
+			var in []reflect.Value
+			for i := range method.Type().NumIn() {
+				if !method.Type().IsVariadic() || i < method.Type().NumIn()-1 {
+					in = append(in, reflect.Zero(method.Type().In(i)))
+				}
+			}
+			_ = method.Call(in)[0].Interface().(*ptx.Instr).String()
+		}
+	}
+	_ = m.String()
+	if m.Err() == nil || ptx.Verify(m) == nil {
+		t.Error("no errors")
+	}
+	g := ptx.NewModule(arch.SM90.Target).Entry("kernel")
+	g.Place(nil)
+	g.Branchtargets("t", nil)
+	g.MbarrierArrive(ptx.SharedVar{}, nil, ptx.Count(nil))
+	g.CpAsyncBulkTensorSharedClusterGlobal(nil, ptx.Tensor(nil, nil), nil, ptx.Multicast(nil))
+	_ = g.Module().String()
+	if ptx.Verify(g.Module()) == nil {
+		t.Error("no errors")
+	}
 }
 
 // TestMistakes makes mistakes that compile: each is reported with this file and line, the instruction, and what is accepted.

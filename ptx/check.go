@@ -108,6 +108,11 @@ func checkScalar(a *isa.Arg, t isa.Type, x Operand) string {
 			return fmt.Sprintf("got %s, want %s", describe(x), t)
 		}
 		return ""
+	case Not:
+		if !a.Not || x.Reg.Class != isa.ClassPred {
+			return fmt.Sprintf("got %s, want %s that is not negated", describe(x), t)
+		}
+		return ""
 	case Imm:
 		if a.Role != isa.Src || a.NoImm || t.Kind() == isa.KindFloat || t.Kind() == isa.KindPred {
 			return fmt.Sprintf("got the constant %d, want a register of type %s", int64(x), t)

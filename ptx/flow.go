@@ -173,6 +173,8 @@ func eachReg(x Operand, visit func(*Reg)) {
 	switch x := x.(type) {
 	case *Reg:
 		visit(x)
+	case Not:
+		visit(x.Reg)
 	case Mem:
 		eachReg(x.Base, visit)
 	case Vec:

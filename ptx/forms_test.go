@@ -169,7 +169,11 @@ func (b *bench) scalar(form isa.Form, a *isa.Arg, next map[isa.Class]int, imm bo
 			return Imm(max(a.Mult, 1))
 		}
 	}
-	return b.take(t.Class(), next)
+	r := b.take(t.Class(), next)
+	if imm && a.Not {
+		return Not{r}
+	}
+	return r
 }
 
 // text prints a module that holds the instructions, one a line, and tells the line of each.
@@ -376,6 +380,30 @@ func TestFormsGuarded(t *testing.T) {
 			if no[in] != "" {
 				t.Errorf("%s: %s", in.short(), no[in])
 			}
+		}
+	}
+}
+
+// TestFormsCompile compiles the forms without options in code that runs, one kernel a row: every row for sm_90a, and for sm_100a
+// those that sm_90a lacks.
+func TestFormsCompile(t *testing.T) {
+	tool := ptxas.ForTest(t)
+	for _, row := range isa.Table {
+		target := arch.SM90.Target
+		if !row.Req.Allows(target) {
+			target = arch.Target{SM: 100, Variant: 'a'}
+		}
+		b := newBench(target)
+		b.f.Reqntid(128, 1, 1)
+		for _, c := range row.Constructors() {
+			if in := b.instr(firstForm(c.Form), false, false); in.refusal(target, arch.Version{}) == nil {
+				b.f.Body = append(b.f.Body, in)
+			}
+		}
+		b.f.Place(b.after)
+		b.f.Ret()
+		if _, err := tool.Assemble(context.Background(), b.m.String(), target, ptxas.Options{}); err != nil {
+			t.Errorf("%s: %.600v", row.ID, err)
 		}
 	}
 }

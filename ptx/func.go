@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/internal/isa"
@@ -80,6 +81,12 @@ func (f *Func) Maxntid(x, y, z int) { f.MaxThreads = [3]int{x, y, z} }
 func (f *Func) Reqnctapercluster(x, y, z int) {
 	f.ReqCluster, f.ExplicitCluster = [3]int{x, y, z}, true
 }
+
+// Maxnreg bounds the registers of a thread (.maxnreg).
+func (f *Func) Maxnreg(n int) { f.MaxRegs = n }
+
+// Minnctapersm asks for a number of CTAs on a multiprocessor at least (.minnctapersm).
+func (f *Func) Minnctapersm(n int) { f.MinCTAs = n }
 
 // minVersion returns the lowest PTX version that has the function's directives and instructions.
 func (f *Func) minVersion() arch.Version {
@@ -269,7 +276,11 @@ func (f *Func) Label(hint string) *Label { return &Label{Name: f.names.fresh(cle
 
 // Place puts a label before the next instruction.
 func (f *Func) Place(l *Label) {
-	if f.placed[l] {
+	switch {
+	case l == nil:
+		f.fail(&Error{Fault: BadBranch, Pos: here(1).String(), Reason: "the label was never made"})
+		return
+	case f.placed[l]:
 		f.fail(&Error{Fault: BadBranch, Pos: here(1).String(), Reason: fmt.Sprintf("label %s is placed twice", l.Name)})
 		return
 	}
@@ -287,6 +298,10 @@ func (f *Func) Here(hint string) *Label {
 // Branchtargets declares a table of branch targets for BrxIdx (.branchtargets).
 func (f *Func) Branchtargets(hint string, targets ...*Label) *Table {
 	t := &Table{Name: f.names.fresh(cleanName(hint)), Targets: targets}
+	if slices.Contains(targets, nil) {
+		f.fail(&Error{Fault: BadBranch, Pos: here(1).String(), Reason: fmt.Sprintf("table %s has a target that was never made", t.Name)})
+		t.Targets = nil
+	}
 	f.Body = append(f.Body, t)
 	return t
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/fsgen/fsgen/internal/isa"
 )
 
-// Operand is an operand as an instruction holds it: [*Reg], [Imm], [F32Imm], [F64Imm], [Special], [Mem], [Vec], [TensorMem],
+// Operand is an operand as an instruction holds it: [*Reg], [Not], [Imm], [F32Imm], [F64Imm], [Special], [Mem], [Vec], [TensorMem],
 // [*Label], [*Table], [VarRef], [FuncRef] or [Sink]. The nil Operand stands for an optional operand that was left out.
 type Operand interface {
 	write(*strings.Builder)
@@ -21,6 +21,14 @@ type Reg struct {
 }
 
 func (r *Reg) write(b *strings.Builder) { b.WriteString(r.Name) }
+
+// Not is a predicate register whose negation is read.
+type Not struct{ Reg *Reg }
+
+func (n Not) write(b *strings.Builder) {
+	b.WriteByte('!')
+	n.Reg.write(b)
+}
 
 // Imm is an integer constant, for operands of every integer width. For 64-bit patterns above the largest int64 write
 // Imm(int64(x)).

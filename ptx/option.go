@@ -38,7 +38,11 @@ func (o operandOption) apply(s *optionSet) {
 }
 
 func option(mod Mod, arg string, x argument) Option {
-	return operandOption{mod, optOperand{arg, x.operand()}}
+	o := operandOption{mod, optOperand{arg: arg}}
+	if x != nil {
+		o.x = x.operand()
+	}
+	return o
 }
 
 // CacheHint attaches an L2 cache policy (from a Createpolicy instruction): .L2::cache_hint and its operand.

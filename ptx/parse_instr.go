@@ -27,6 +27,7 @@ const (
 	nodeNumber                 // a constant
 	nodeMem                    // [name+offset], with coordinates if it is a tensor address
 	nodeVec                    // {a, b}
+	nodeNot                    // !p
 )
 
 func (i Imm) text() string { return strconv.FormatInt(int64(i), 10) }
@@ -91,6 +92,8 @@ func (p *parser) node(depth int) node {
 		n.word = p.tok.text
 		p.advance()
 		n.off = p.offset()
+	case p.accept("!"):
+		n.kind, n.word = nodeNot, p.name("a predicate register").text
 	case p.tok.kind == tokNumber || p.is("-") || p.is("+"):
 		n.kind, n.num = nodeNumber, p.signedNumber()
 	default:
@@ -301,6 +304,11 @@ func (p *parser) operand(f isa.Form, a *isa.Arg, n *node) (Operand, string) {
 		return Mem{base, n.off}, reason
 	case nodeVec:
 		return p.vector(f, a, n.list)
+	case nodeNot:
+		if r, ok := p.reg(n.word); ok {
+			return Not{r}, ""
+		}
+		return nil, fmt.Sprintf("%s is declared nowhere", n.word)
 	case nodeNumber:
 		if x := n.num.as(f.Type(a.Type)); x != nil {
 			return x, ""

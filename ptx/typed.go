@@ -31,6 +31,12 @@ type Special64 struct{ s Special }
 // SpecialPred is a special register that is a predicate.
 type SpecialPred struct{ s Special }
 
+// NotPred is the negation of a predicate register, where an instruction can read it; see Pred.Not.
+type NotPred struct{ r *Reg }
+
+// Not returns the negation of p as an operand.
+func (p Pred) Not() NotPred { return NotPred(p) }
+
 type argument interface{ operand() Operand }
 
 func (p Pred) operand() Operand        { return regOperand(p.r) }
@@ -39,17 +45,51 @@ func (r B32) operand() Operand         { return regOperand(r.r) }
 func (r B64) operand() Operand         { return regOperand(r.r) }
 func (r F32) operand() Operand         { return regOperand(r.r) }
 func (r F64) operand() Operand         { return regOperand(r.r) }
-func (s Special32) operand() Operand   { return s.s }
-func (s Special64) operand() Operand   { return s.s }
-func (s SpecialPred) operand() Operand { return s.s }
+func (s Special32) operand() Operand   { return s.s.operand() }
+func (s Special64) operand() Operand   { return s.s.operand() }
+func (s SpecialPred) operand() Operand { return s.s.operand() }
 func (i Imm) operand() Operand         { return i }
 func (x F32Imm) operand() Operand      { return x }
 func (x F64Imm) operand() Operand      { return x }
-func (l *Label) operand() Operand      { return l }
-func (t *Table) operand() Operand      { return t }
 func (v Vec) operand() Operand         { return v }
 func (t TensorMem) operand() Operand   { return t }
-func (f FuncRef) operand() Operand     { return f }
+
+// The operand methods of what may be nil or zero return the nil Operand then, which check reports as missing.
+
+func (p NotPred) operand() Operand {
+	if p.r == nil {
+		return nil
+	}
+	return Not{p.r}
+}
+
+func (s Special) operand() Operand {
+	if s.Row == nil {
+		return nil
+	}
+	return s
+}
+
+func (l *Label) operand() Operand {
+	if l == nil {
+		return nil
+	}
+	return l
+}
+
+func (t *Table) operand() Operand {
+	if t == nil {
+		return nil
+	}
+	return t
+}
+
+func (f *Func) operand() Operand {
+	if f == nil {
+		return nil
+	}
+	return FuncRef{f.Name}
+}
 
 // regOperand keeps a register that was never made (the zero B32) from becoming a typed nil.
 func regOperand(r *Reg) Operand {
@@ -104,6 +144,11 @@ type (
 	SrcInt interface {
 		argument
 		srcInt()
+	}
+	// SrcPred is a Pred or its negation.
+	SrcPred interface {
+		argument
+		srcPred()
 	}
 	// Src16 is a B16 or an Imm.
 	Src16 interface {
@@ -168,6 +213,8 @@ func (B16) srcInt()             {}
 func (B32) srcInt()             {}
 func (B64) srcInt()             {}
 func (Imm) srcInt()             {}
+func (Pred) srcPred()           {}
+func (NotPred) srcPred()        {}
 func (B16) src16()              {}
 func (Imm) src16()              {}
 func (B32) src32()              {}
@@ -203,7 +250,9 @@ func (SpecialPred) movSrcPred() {}
 func vecOf[T argument](regs []T) Vec {
 	out := make(Vec, len(regs))
 	for i, r := range regs {
-		out[i] = r.operand()
+		if any(r) != nil {
+			out[i] = r.operand()
+		}
 	}
 	return out
 }

@@ -264,6 +264,8 @@ func (v *verifier) declared(in *Instr, x Operand, s symbols) {
 		if !s.regs[x] {
 			v.instr(in, BadOperand, "register %s belongs to another function", x.Name)
 		}
+	case Not:
+		v.declared(in, x.Reg, s)
 	case VarRef:
 		if !s.vars[x.Var] {
 			v.instr(in, BadOperand, "variable %s is not declared in this function or module", x.Var.Name)

@@ -1523,47 +1523,47 @@ func (f *Func) Setp2B64(cmp Cmp, p, q Pred, a, b SrcBits64) *Instr {
 }
 
 // SetpAndB16 emits setp{.eq .ne}.and.b16 p: pred, a: b16, b: b16, c: pred.
-func (f *Func) SetpAndB16(cmp Cmp, p Pred, a, b Src16, c Pred) *Instr {
+func (f *Func) SetpAndB16(cmp Cmp, p Pred, a, b Src16, c SrcPred) *Instr {
 	return f.emit(rowSetpAndB16, isa.Sel{0: byText(rowSetpAndB16, 0, string(cmp)), 1: 1, 2: 1}, nil, p, a, b, c)
 }
 
 // SetpAndB32 emits setp{.eq .ne}.and.b32 p: pred, a: b32, b: b32, c: pred.
-func (f *Func) SetpAndB32(cmp Cmp, p Pred, a, b SrcBits32, c Pred) *Instr {
+func (f *Func) SetpAndB32(cmp Cmp, p Pred, a, b SrcBits32, c SrcPred) *Instr {
 	return f.emit(rowSetpAndB16, isa.Sel{0: byText(rowSetpAndB16, 0, string(cmp)), 1: 1, 2: 2}, nil, p, a, b, c)
 }
 
 // SetpAndB64 emits setp{.eq .ne}.and.b64 p: pred, a: b64, b: b64, c: pred.
-func (f *Func) SetpAndB64(cmp Cmp, p Pred, a, b SrcBits64, c Pred) *Instr {
+func (f *Func) SetpAndB64(cmp Cmp, p Pred, a, b SrcBits64, c SrcPred) *Instr {
 	return f.emit(rowSetpAndB16, isa.Sel{0: byText(rowSetpAndB16, 0, string(cmp)), 1: 1, 2: 3}, nil, p, a, b, c)
 }
 
 // SetpOrB16 emits setp{.eq .ne}.or.b16 p: pred, a: b16, b: b16, c: pred.
-func (f *Func) SetpOrB16(cmp Cmp, p Pred, a, b Src16, c Pred) *Instr {
+func (f *Func) SetpOrB16(cmp Cmp, p Pred, a, b Src16, c SrcPred) *Instr {
 	return f.emit(rowSetpAndB16, isa.Sel{0: byText(rowSetpAndB16, 0, string(cmp)), 1: 2, 2: 1}, nil, p, a, b, c)
 }
 
 // SetpOrB32 emits setp{.eq .ne}.or.b32 p: pred, a: b32, b: b32, c: pred.
-func (f *Func) SetpOrB32(cmp Cmp, p Pred, a, b SrcBits32, c Pred) *Instr {
+func (f *Func) SetpOrB32(cmp Cmp, p Pred, a, b SrcBits32, c SrcPred) *Instr {
 	return f.emit(rowSetpAndB16, isa.Sel{0: byText(rowSetpAndB16, 0, string(cmp)), 1: 2, 2: 2}, nil, p, a, b, c)
 }
 
 // SetpOrB64 emits setp{.eq .ne}.or.b64 p: pred, a: b64, b: b64, c: pred.
-func (f *Func) SetpOrB64(cmp Cmp, p Pred, a, b SrcBits64, c Pred) *Instr {
+func (f *Func) SetpOrB64(cmp Cmp, p Pred, a, b SrcBits64, c SrcPred) *Instr {
 	return f.emit(rowSetpAndB16, isa.Sel{0: byText(rowSetpAndB16, 0, string(cmp)), 1: 2, 2: 3}, nil, p, a, b, c)
 }
 
 // SetpXorB16 emits setp{.eq .ne}.xor.b16 p: pred, a: b16, b: b16, c: pred.
-func (f *Func) SetpXorB16(cmp Cmp, p Pred, a, b Src16, c Pred) *Instr {
+func (f *Func) SetpXorB16(cmp Cmp, p Pred, a, b Src16, c SrcPred) *Instr {
 	return f.emit(rowSetpAndB16, isa.Sel{0: byText(rowSetpAndB16, 0, string(cmp)), 1: 3, 2: 1}, nil, p, a, b, c)
 }
 
 // SetpXorB32 emits setp{.eq .ne}.xor.b32 p: pred, a: b32, b: b32, c: pred.
-func (f *Func) SetpXorB32(cmp Cmp, p Pred, a, b SrcBits32, c Pred) *Instr {
+func (f *Func) SetpXorB32(cmp Cmp, p Pred, a, b SrcBits32, c SrcPred) *Instr {
 	return f.emit(rowSetpAndB16, isa.Sel{0: byText(rowSetpAndB16, 0, string(cmp)), 1: 3, 2: 2}, nil, p, a, b, c)
 }
 
 // SetpXorB64 emits setp{.eq .ne}.xor.b64 p: pred, a: b64, b: b64, c: pred.
-func (f *Func) SetpXorB64(cmp Cmp, p Pred, a, b SrcBits64, c Pred) *Instr {
+func (f *Func) SetpXorB64(cmp Cmp, p Pred, a, b SrcBits64, c SrcPred) *Instr {
 	return f.emit(rowSetpAndB16, isa.Sel{0: byText(rowSetpAndB16, 0, string(cmp)), 1: 3, 2: 3}, nil, p, a, b, c)
 }
 
@@ -1598,47 +1598,47 @@ func (f *Func) Setp2S64(cmp Cmp, p, q Pred, a, b Src64) *Instr {
 }
 
 // SetpAndS16 emits setp{.eq .ne .lt .le .gt .ge}.and.s16 p: pred, a: s16, b: s16, c: pred.
-func (f *Func) SetpAndS16(cmp Cmp, p Pred, a, b Src16, c Pred) *Instr {
+func (f *Func) SetpAndS16(cmp Cmp, p Pred, a, b Src16, c SrcPred) *Instr {
 	return f.emit(rowSetpAndS16, isa.Sel{0: byText(rowSetpAndS16, 0, string(cmp)), 1: 1, 2: 1}, nil, p, a, b, c)
 }
 
 // SetpAndS32 emits setp{.eq .ne .lt .le .gt .ge}.and.s32 p: pred, a: s32, b: s32, c: pred.
-func (f *Func) SetpAndS32(cmp Cmp, p Pred, a, b Src32, c Pred) *Instr {
+func (f *Func) SetpAndS32(cmp Cmp, p Pred, a, b Src32, c SrcPred) *Instr {
 	return f.emit(rowSetpAndS16, isa.Sel{0: byText(rowSetpAndS16, 0, string(cmp)), 1: 1, 2: 2}, nil, p, a, b, c)
 }
 
 // SetpAndS64 emits setp{.eq .ne .lt .le .gt .ge}.and.s64 p: pred, a: s64, b: s64, c: pred.
-func (f *Func) SetpAndS64(cmp Cmp, p Pred, a, b Src64, c Pred) *Instr {
+func (f *Func) SetpAndS64(cmp Cmp, p Pred, a, b Src64, c SrcPred) *Instr {
 	return f.emit(rowSetpAndS16, isa.Sel{0: byText(rowSetpAndS16, 0, string(cmp)), 1: 1, 2: 3}, nil, p, a, b, c)
 }
 
 // SetpOrS16 emits setp{.eq .ne .lt .le .gt .ge}.or.s16 p: pred, a: s16, b: s16, c: pred.
-func (f *Func) SetpOrS16(cmp Cmp, p Pred, a, b Src16, c Pred) *Instr {
+func (f *Func) SetpOrS16(cmp Cmp, p Pred, a, b Src16, c SrcPred) *Instr {
 	return f.emit(rowSetpAndS16, isa.Sel{0: byText(rowSetpAndS16, 0, string(cmp)), 1: 2, 2: 1}, nil, p, a, b, c)
 }
 
 // SetpOrS32 emits setp{.eq .ne .lt .le .gt .ge}.or.s32 p: pred, a: s32, b: s32, c: pred.
-func (f *Func) SetpOrS32(cmp Cmp, p Pred, a, b Src32, c Pred) *Instr {
+func (f *Func) SetpOrS32(cmp Cmp, p Pred, a, b Src32, c SrcPred) *Instr {
 	return f.emit(rowSetpAndS16, isa.Sel{0: byText(rowSetpAndS16, 0, string(cmp)), 1: 2, 2: 2}, nil, p, a, b, c)
 }
 
 // SetpOrS64 emits setp{.eq .ne .lt .le .gt .ge}.or.s64 p: pred, a: s64, b: s64, c: pred.
-func (f *Func) SetpOrS64(cmp Cmp, p Pred, a, b Src64, c Pred) *Instr {
+func (f *Func) SetpOrS64(cmp Cmp, p Pred, a, b Src64, c SrcPred) *Instr {
 	return f.emit(rowSetpAndS16, isa.Sel{0: byText(rowSetpAndS16, 0, string(cmp)), 1: 2, 2: 3}, nil, p, a, b, c)
 }
 
 // SetpXorS16 emits setp{.eq .ne .lt .le .gt .ge}.xor.s16 p: pred, a: s16, b: s16, c: pred.
-func (f *Func) SetpXorS16(cmp Cmp, p Pred, a, b Src16, c Pred) *Instr {
+func (f *Func) SetpXorS16(cmp Cmp, p Pred, a, b Src16, c SrcPred) *Instr {
 	return f.emit(rowSetpAndS16, isa.Sel{0: byText(rowSetpAndS16, 0, string(cmp)), 1: 3, 2: 1}, nil, p, a, b, c)
 }
 
 // SetpXorS32 emits setp{.eq .ne .lt .le .gt .ge}.xor.s32 p: pred, a: s32, b: s32, c: pred.
-func (f *Func) SetpXorS32(cmp Cmp, p Pred, a, b Src32, c Pred) *Instr {
+func (f *Func) SetpXorS32(cmp Cmp, p Pred, a, b Src32, c SrcPred) *Instr {
 	return f.emit(rowSetpAndS16, isa.Sel{0: byText(rowSetpAndS16, 0, string(cmp)), 1: 3, 2: 2}, nil, p, a, b, c)
 }
 
 // SetpXorS64 emits setp{.eq .ne .lt .le .gt .ge}.xor.s64 p: pred, a: s64, b: s64, c: pred.
-func (f *Func) SetpXorS64(cmp Cmp, p Pred, a, b Src64, c Pred) *Instr {
+func (f *Func) SetpXorS64(cmp Cmp, p Pred, a, b Src64, c SrcPred) *Instr {
 	return f.emit(rowSetpAndS16, isa.Sel{0: byText(rowSetpAndS16, 0, string(cmp)), 1: 3, 2: 3}, nil, p, a, b, c)
 }
 
@@ -1673,47 +1673,47 @@ func (f *Func) Setp2U64(cmp Cmp, p, q Pred, a, b Src64) *Instr {
 }
 
 // SetpAndU16 emits setp{.eq .ne .lt .le .gt .ge .lo ...}.and.u16 p: pred, a: u16, b: u16, c: pred.
-func (f *Func) SetpAndU16(cmp Cmp, p Pred, a, b Src16, c Pred) *Instr {
+func (f *Func) SetpAndU16(cmp Cmp, p Pred, a, b Src16, c SrcPred) *Instr {
 	return f.emit(rowSetpAndU16, isa.Sel{0: byText(rowSetpAndU16, 0, string(cmp)), 1: 1, 2: 1}, nil, p, a, b, c)
 }
 
 // SetpAndU32 emits setp{.eq .ne .lt .le .gt .ge .lo ...}.and.u32 p: pred, a: u32, b: u32, c: pred.
-func (f *Func) SetpAndU32(cmp Cmp, p Pred, a, b Src32, c Pred) *Instr {
+func (f *Func) SetpAndU32(cmp Cmp, p Pred, a, b Src32, c SrcPred) *Instr {
 	return f.emit(rowSetpAndU16, isa.Sel{0: byText(rowSetpAndU16, 0, string(cmp)), 1: 1, 2: 2}, nil, p, a, b, c)
 }
 
 // SetpAndU64 emits setp{.eq .ne .lt .le .gt .ge .lo ...}.and.u64 p: pred, a: u64, b: u64, c: pred.
-func (f *Func) SetpAndU64(cmp Cmp, p Pred, a, b Src64, c Pred) *Instr {
+func (f *Func) SetpAndU64(cmp Cmp, p Pred, a, b Src64, c SrcPred) *Instr {
 	return f.emit(rowSetpAndU16, isa.Sel{0: byText(rowSetpAndU16, 0, string(cmp)), 1: 1, 2: 3}, nil, p, a, b, c)
 }
 
 // SetpOrU16 emits setp{.eq .ne .lt .le .gt .ge .lo ...}.or.u16 p: pred, a: u16, b: u16, c: pred.
-func (f *Func) SetpOrU16(cmp Cmp, p Pred, a, b Src16, c Pred) *Instr {
+func (f *Func) SetpOrU16(cmp Cmp, p Pred, a, b Src16, c SrcPred) *Instr {
 	return f.emit(rowSetpAndU16, isa.Sel{0: byText(rowSetpAndU16, 0, string(cmp)), 1: 2, 2: 1}, nil, p, a, b, c)
 }
 
 // SetpOrU32 emits setp{.eq .ne .lt .le .gt .ge .lo ...}.or.u32 p: pred, a: u32, b: u32, c: pred.
-func (f *Func) SetpOrU32(cmp Cmp, p Pred, a, b Src32, c Pred) *Instr {
+func (f *Func) SetpOrU32(cmp Cmp, p Pred, a, b Src32, c SrcPred) *Instr {
 	return f.emit(rowSetpAndU16, isa.Sel{0: byText(rowSetpAndU16, 0, string(cmp)), 1: 2, 2: 2}, nil, p, a, b, c)
 }
 
 // SetpOrU64 emits setp{.eq .ne .lt .le .gt .ge .lo ...}.or.u64 p: pred, a: u64, b: u64, c: pred.
-func (f *Func) SetpOrU64(cmp Cmp, p Pred, a, b Src64, c Pred) *Instr {
+func (f *Func) SetpOrU64(cmp Cmp, p Pred, a, b Src64, c SrcPred) *Instr {
 	return f.emit(rowSetpAndU16, isa.Sel{0: byText(rowSetpAndU16, 0, string(cmp)), 1: 2, 2: 3}, nil, p, a, b, c)
 }
 
 // SetpXorU16 emits setp{.eq .ne .lt .le .gt .ge .lo ...}.xor.u16 p: pred, a: u16, b: u16, c: pred.
-func (f *Func) SetpXorU16(cmp Cmp, p Pred, a, b Src16, c Pred) *Instr {
+func (f *Func) SetpXorU16(cmp Cmp, p Pred, a, b Src16, c SrcPred) *Instr {
 	return f.emit(rowSetpAndU16, isa.Sel{0: byText(rowSetpAndU16, 0, string(cmp)), 1: 3, 2: 1}, nil, p, a, b, c)
 }
 
 // SetpXorU32 emits setp{.eq .ne .lt .le .gt .ge .lo ...}.xor.u32 p: pred, a: u32, b: u32, c: pred.
-func (f *Func) SetpXorU32(cmp Cmp, p Pred, a, b Src32, c Pred) *Instr {
+func (f *Func) SetpXorU32(cmp Cmp, p Pred, a, b Src32, c SrcPred) *Instr {
 	return f.emit(rowSetpAndU16, isa.Sel{0: byText(rowSetpAndU16, 0, string(cmp)), 1: 3, 2: 2}, nil, p, a, b, c)
 }
 
 // SetpXorU64 emits setp{.eq .ne .lt .le .gt .ge .lo ...}.xor.u64 p: pred, a: u64, b: u64, c: pred.
-func (f *Func) SetpXorU64(cmp Cmp, p Pred, a, b Src64, c Pred) *Instr {
+func (f *Func) SetpXorU64(cmp Cmp, p Pred, a, b Src64, c SrcPred) *Instr {
 	return f.emit(rowSetpAndU16, isa.Sel{0: byText(rowSetpAndU16, 0, string(cmp)), 1: 3, 2: 3}, nil, p, a, b, c)
 }
 
@@ -1728,17 +1728,17 @@ func (f *Func) Setp2F32(cmp Cmp, p, q Pred, a, b SrcF32, opts ...Option) *Instr 
 }
 
 // SetpAndF32 emits setp{.eq .ne .lt .le .gt .ge .equ ...}.and{.ftz}.f32 p: pred, a: f32, b: f32, c: pred.
-func (f *Func) SetpAndF32(cmp Cmp, p Pred, a, b SrcF32, c Pred, opts ...Option) *Instr {
+func (f *Func) SetpAndF32(cmp Cmp, p Pred, a, b SrcF32, c SrcPred, opts ...Option) *Instr {
 	return f.emit(rowSetpAndF32, isa.Sel{0: byText(rowSetpAndF32, 0, string(cmp)), 1: 1, 3: 1}, opts, p, a, b, c)
 }
 
 // SetpOrF32 emits setp{.eq .ne .lt .le .gt .ge .equ ...}.or{.ftz}.f32 p: pred, a: f32, b: f32, c: pred.
-func (f *Func) SetpOrF32(cmp Cmp, p Pred, a, b SrcF32, c Pred, opts ...Option) *Instr {
+func (f *Func) SetpOrF32(cmp Cmp, p Pred, a, b SrcF32, c SrcPred, opts ...Option) *Instr {
 	return f.emit(rowSetpAndF32, isa.Sel{0: byText(rowSetpAndF32, 0, string(cmp)), 1: 2, 3: 1}, opts, p, a, b, c)
 }
 
 // SetpXorF32 emits setp{.eq .ne .lt .le .gt .ge .equ ...}.xor{.ftz}.f32 p: pred, a: f32, b: f32, c: pred.
-func (f *Func) SetpXorF32(cmp Cmp, p Pred, a, b SrcF32, c Pred, opts ...Option) *Instr {
+func (f *Func) SetpXorF32(cmp Cmp, p Pred, a, b SrcF32, c SrcPred, opts ...Option) *Instr {
 	return f.emit(rowSetpAndF32, isa.Sel{0: byText(rowSetpAndF32, 0, string(cmp)), 1: 3, 3: 1}, opts, p, a, b, c)
 }
 
@@ -1753,17 +1753,17 @@ func (f *Func) Setp2F64(cmp Cmp, p, q Pred, a, b SrcF64) *Instr {
 }
 
 // SetpAndF64 emits setp{.eq .ne .lt .le .gt .ge .equ ...}.and.f64 p: pred, a: f64, b: f64, c: pred.
-func (f *Func) SetpAndF64(cmp Cmp, p Pred, a, b SrcF64, c Pred) *Instr {
+func (f *Func) SetpAndF64(cmp Cmp, p Pred, a, b SrcF64, c SrcPred) *Instr {
 	return f.emit(rowSetpAndF64, isa.Sel{0: byText(rowSetpAndF64, 0, string(cmp)), 1: 1, 2: 1}, nil, p, a, b, c)
 }
 
 // SetpOrF64 emits setp{.eq .ne .lt .le .gt .ge .equ ...}.or.f64 p: pred, a: f64, b: f64, c: pred.
-func (f *Func) SetpOrF64(cmp Cmp, p Pred, a, b SrcF64, c Pred) *Instr {
+func (f *Func) SetpOrF64(cmp Cmp, p Pred, a, b SrcF64, c SrcPred) *Instr {
 	return f.emit(rowSetpAndF64, isa.Sel{0: byText(rowSetpAndF64, 0, string(cmp)), 1: 2, 2: 1}, nil, p, a, b, c)
 }
 
 // SetpXorF64 emits setp{.eq .ne .lt .le .gt .ge .equ ...}.xor.f64 p: pred, a: f64, b: f64, c: pred.
-func (f *Func) SetpXorF64(cmp Cmp, p Pred, a, b SrcF64, c Pred) *Instr {
+func (f *Func) SetpXorF64(cmp Cmp, p Pred, a, b SrcF64, c SrcPred) *Instr {
 	return f.emit(rowSetpAndF64, isa.Sel{0: byText(rowSetpAndF64, 0, string(cmp)), 1: 3, 2: 1}, nil, p, a, b, c)
 }
 
@@ -1986,32 +1986,32 @@ func (f *Func) MovVarB64(d Bits64, a Variable) *Instr {
 
 // MovPackB32 emits mov.b32 d: b32, {a: b16} x 2.
 func (f *Func) MovPackB32(d Bits32, a0, a1 Src16) *Instr {
-	return f.emit(rowMovPackB32, isa.Sel{0: 1}, nil, d, Vec{a0.operand(), a1.operand()})
+	return f.emit(rowMovPackB32, isa.Sel{0: 1}, nil, d, vecOf([]Src16{a0, a1}))
 }
 
 // MovUnpackB32 emits mov.b32 {d: b16} x 2, a: b32.
 func (f *Func) MovUnpackB32(d0, d1 B16, a Bits32) *Instr {
-	return f.emit(rowMovUnpackB32, isa.Sel{0: 1}, nil, Vec{d0.operand(), d1.operand()}, a)
+	return f.emit(rowMovUnpackB32, isa.Sel{0: 1}, nil, vecOf([]B16{d0, d1}), a)
 }
 
 // MovPackB64 emits mov.b64 d: b64, {a: b32} x 2.
 func (f *Func) MovPackB64(d Bits64, a0, a1 SrcBits32) *Instr {
-	return f.emit(rowMovPackB64, isa.Sel{0: 1}, nil, d, Vec{a0.operand(), a1.operand()})
+	return f.emit(rowMovPackB64, isa.Sel{0: 1}, nil, d, vecOf([]SrcBits32{a0, a1}))
 }
 
 // MovUnpackB64 emits mov.b64 {d: b32} x 2, a: b64.
 func (f *Func) MovUnpackB64(d0, d1 Bits32, a Bits64) *Instr {
-	return f.emit(rowMovUnpackB64, isa.Sel{0: 1}, nil, Vec{d0.operand(), d1.operand()}, a)
+	return f.emit(rowMovUnpackB64, isa.Sel{0: 1}, nil, vecOf([]Bits32{d0, d1}), a)
 }
 
 // MovPack4B64 emits mov.b64 d: b64, {a: b16} x 4.
 func (f *Func) MovPack4B64(d Bits64, a0, a1, a2, a3 Src16) *Instr {
-	return f.emit(rowMovPack4B64, isa.Sel{0: 1}, nil, d, Vec{a0.operand(), a1.operand(), a2.operand(), a3.operand()})
+	return f.emit(rowMovPack4B64, isa.Sel{0: 1}, nil, d, vecOf([]Src16{a0, a1, a2, a3}))
 }
 
 // MovUnpack4B64 emits mov.b64 {d: b16} x 4, a: b64.
 func (f *Func) MovUnpack4B64(d0, d1, d2, d3 B16, a Bits64) *Instr {
-	return f.emit(rowMovUnpack4B64, isa.Sel{0: 1}, nil, Vec{d0.operand(), d1.operand(), d2.operand(), d3.operand()}, a)
+	return f.emit(rowMovUnpack4B64, isa.Sel{0: 1}, nil, vecOf([]B16{d0, d1, d2, d3}), a)
 }
 
 // CvtaGlobalU64 emits cvta.global.u64 d: u64, a: u64.
@@ -5491,7 +5491,7 @@ func (f *Func) BrxIdx(index B32, tlist *Table, opts ...Option) *Instr {
 
 // Call emits call{.uni} func.
 func (f *Func) Call(callee *Func, opts ...Option) *Instr {
-	return f.emit(rowCall, isa.Sel{}, opts, FuncRef{callee.Name})
+	return f.emit(rowCall, isa.Sel{}, opts, callee)
 }
 
 // Ret emits ret{.uni}.
@@ -5517,17 +5517,17 @@ func (f *Func) BarArrive(a, b Src32, opts ...Option) *Instr {
 }
 
 // BarRedPopcU32 emits bar{.cta}.red.popc.u32 d: u32, a: u32, [b: u32], c: pred.
-func (f *Func) BarRedPopcU32(d B32, a Src32, c Pred, opts ...Option) *Instr {
+func (f *Func) BarRedPopcU32(d B32, a Src32, c SrcPred, opts ...Option) *Instr {
 	return f.emit(rowBarRedPopcU32, isa.Sel{1: 1, 2: 1}, opts, d, a, c)
 }
 
 // BarRedAndPred emits bar{.cta}.red.and.pred p: pred, a: u32, [b: u32], c: pred.
-func (f *Func) BarRedAndPred(p Pred, a Src32, c Pred, opts ...Option) *Instr {
+func (f *Func) BarRedAndPred(p Pred, a Src32, c SrcPred, opts ...Option) *Instr {
 	return f.emit(rowBarRedAndPred, isa.Sel{1: 1, 2: 1, 3: 1}, opts, p, a, c)
 }
 
 // BarRedOrPred emits bar{.cta}.red.or.pred p: pred, a: u32, [b: u32], c: pred.
-func (f *Func) BarRedOrPred(p Pred, a Src32, c Pred, opts ...Option) *Instr {
+func (f *Func) BarRedOrPred(p Pred, a Src32, c SrcPred, opts ...Option) *Instr {
 	return f.emit(rowBarRedAndPred, isa.Sel{1: 1, 2: 2, 3: 1}, opts, p, a, c)
 }
 
@@ -5597,22 +5597,22 @@ func (f *Func) ShflSyncPredIdxB32(d Bits32, p Pred, a SrcBits32, b, c, membermas
 }
 
 // VoteSyncAllPred emits vote.sync.all.pred d: pred, a: pred, membermask: u32.
-func (f *Func) VoteSyncAllPred(d, a Pred, membermask Src32) *Instr {
+func (f *Func) VoteSyncAllPred(d Pred, a SrcPred, membermask Src32) *Instr {
 	return f.emit(rowVoteSyncAllPred, isa.Sel{0: 1, 1: 1}, nil, d, a, membermask)
 }
 
 // VoteSyncAnyPred emits vote.sync.any.pred d: pred, a: pred, membermask: u32.
-func (f *Func) VoteSyncAnyPred(d, a Pred, membermask Src32) *Instr {
+func (f *Func) VoteSyncAnyPred(d Pred, a SrcPred, membermask Src32) *Instr {
 	return f.emit(rowVoteSyncAllPred, isa.Sel{0: 2, 1: 1}, nil, d, a, membermask)
 }
 
 // VoteSyncUniPred emits vote.sync.uni.pred d: pred, a: pred, membermask: u32.
-func (f *Func) VoteSyncUniPred(d, a Pred, membermask Src32) *Instr {
+func (f *Func) VoteSyncUniPred(d Pred, a SrcPred, membermask Src32) *Instr {
 	return f.emit(rowVoteSyncAllPred, isa.Sel{0: 3, 1: 1}, nil, d, a, membermask)
 }
 
 // VoteSyncBallotB32 emits vote.sync.ballot.b32 d: b32, a: pred, membermask: u32.
-func (f *Func) VoteSyncBallotB32(d Bits32, a Pred, membermask Src32) *Instr {
+func (f *Func) VoteSyncBallotB32(d Bits32, a SrcPred, membermask Src32) *Instr {
 	return f.emit(rowVoteSyncBallotB32, isa.Sel{0: 1}, nil, d, a, membermask)
 }
 

@@ -112,6 +112,7 @@ func one(name string, set ...int64) Arg {
 
 func (x Arg) noImm() Arg          { x.NoImm = true; return x }
 func (x Arg) special() Arg        { x.Special = true; return x }
+func (x Arg) negatable() Arg      { x.Not = true; return x }
 func (x Arg) wider() Arg          { x.Wider = true; return x }
 func (x Arg) bar() Arg            { x.Bar = true; return x }
 func (x Arg) flat() Arg           { x.Flat = true; return x }

@@ -89,6 +89,7 @@ type Arg struct {
 	NoImm   bool   // only registers
 	Special bool   // special registers too
 	Wider   bool   // a register wider than the type will do
+	Not     bool   // a predicate that may be negated
 	Bar     bool   // printed after a | that joins it to the operand before
 	Opt     bool   // may be left out
 	If      string // present exactly if this modifier is

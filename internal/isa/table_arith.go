@@ -148,7 +148,7 @@ func compareRows() []Row {
 		}
 		ab := o(src("a", T0), src("b", T0))
 		p, pq := o(dst("p", b(Pred))), o(dst("p", b(Pred)), dst("q", b(Pred)).bar())
-		c := src("c", b(Pred))
+		c := src("c", b(Pred)).negatable()
 		combine := named(a("and", "or", "xor"))
 		rows = append(rows,
 			Row{Go: "Setp", Op: "setp", Slots: join(s(cmp), mods), Args: join(p, ab), Min: v(1, 0)},

@@ -18,7 +18,7 @@ func barrierRows() []Row {
 	id, n := src("a", b(U32)), src("b", b(U32)).mult(32)
 	cta := opt(a("cta").since(7, 8))
 	aligned := opt(a("aligned").eff(Converge))
-	c := src("c", b(Pred))
+	c := src("c", b(Pred)).negatable()
 	rows := []Row{
 		{Go: "BarSync", Op: "bar", Slots: s(cta, fixed("sync")), Args: o(id, n.optional()), Min: v(1, 0), Eff: Barrier | Fence | Converge},
 		{Go: "BarArrive", Op: "bar", Slots: s(cta, fixed("arrive")), Args: o(id, n), Min: v(2, 0), Eff: Barrier | Fence | Converge},
@@ -41,8 +41,8 @@ func warpRows() []Row {
 	return section("Parallel Synchronization and Communication Instructions",
 		Row{Go: "ShflSync", Op: "shfl.sync", Slots: s(modes, types(B32)), Args: join(o(dst("d", T0)), shfl), Min: v(6, 0), Req: sm(30), Eff: eff},
 		Row{Go: "ShflSyncPred", Op: "shfl.sync", Slots: s(modes, types(B32)), Args: join(o(dst("d", T0), dst("p", b(Pred)).bar()), shfl), Min: v(6, 0), Req: sm(30), Eff: eff},
-		Row{Go: "VoteSync", Op: "vote.sync", Slots: s(named(a("all", "any", "uni")), types(Pred)), Args: o(dst("d", T0), src("a", b(Pred)), mask), Min: v(6, 0), Req: sm(30), Eff: eff},
-		Row{Go: "VoteSyncBallot", Op: "vote.sync.ballot", Slots: s(types(B32)), Args: o(dst("d", T0), src("a", b(Pred)), mask), Min: v(6, 0), Req: sm(30), Eff: eff},
+		Row{Go: "VoteSync", Op: "vote.sync", Slots: s(named(a("all", "any", "uni")), types(Pred)), Args: o(dst("d", T0), src("a", b(Pred)).negatable(), mask), Min: v(6, 0), Req: sm(30), Eff: eff},
+		Row{Go: "VoteSyncBallot", Op: "vote.sync.ballot", Slots: s(types(B32)), Args: o(dst("d", T0), src("a", b(Pred)).negatable(), mask), Min: v(6, 0), Req: sm(30), Eff: eff},
 		Row{Go: "MatchAnySync", Op: "match.any.sync", Slots: s(types(B32, B64)), Args: o(dst("d", b(U32)), src("a", T0), mask), Min: v(6, 0), Req: sm(70), Eff: eff},
 		Row{Go: "MatchAllSync", Op: "match.all.sync", Slots: s(types(B32, B64)), Args: o(dst("d", b(U32)), dst("p", b(Pred)).bar(), src("a", T0), mask), Min: v(6, 0), Req: sm(70), Eff: eff},
 		Row{Go: "Activemask", Op: "activemask", Slots: s(types(B32)), Args: o(dst("d", T0)), Min: v(6, 2), Req: sm(30), Eff: Keep},

@@ -181,7 +181,7 @@ func argument(form isa.Form, a *isa.Arg) (paramList, jen.Code) {
 	case isa.VarRef:
 		return paramList{{id, "Variable"}}, jen.Id("refTo").Call(jen.Id(id))
 	case isa.FuncRef:
-		return paramList{{id, "*Func"}}, jen.Id("FuncRef").Values(jen.Id(id).Dot("Name"))
+		return paramList{{id, "*Func"}}, jen.Id(id)
 	}
 	t := form.Type(a.Type)
 	if a.Flat {
@@ -199,9 +199,9 @@ func flat(a *isa.Arg, t isa.Type, n int) (params paramList, x jen.Code) {
 	for i := range n {
 		id := fmt.Sprintf("%s%d", paramName(a.Name), i)
 		params = append(params, param{id, valueType(a, t)})
-		items = append(items, jen.Id(id).Dot("operand").Call())
+		items = append(items, jen.Id(id))
 	}
-	return params, jen.Id("Vec").Values(items...)
+	return params, jen.Id("vecOf").Call(jen.Index().Id(valueType(a, t)).Values(items...))
 }
 
 var addrType = map[isa.Space]string{
@@ -222,6 +222,9 @@ func valueType(a *isa.Arg, t isa.Type) string {
 		if s, ok := map[isa.Type]string{isa.Pred: "MovSrcPred", isa.B32: "MovSrc32", isa.B64: "MovSrc64"}[t]; ok {
 			return s
 		}
+	}
+	if a.Not {
+		return "SrcPred"
 	}
 	reg := regType(t)
 	narrow := a.Wider && t.Bits() <= 16
