@@ -32,10 +32,11 @@ func ParseTarget(s string) (Target, error) {
 		variant, digits = Variant(digits[n-1]), digits[:n-1]
 	}
 	sm, err := strconv.Atoi(digits)
-	if !ok || err != nil || sm < 10 || sm > 999 {
+	t := Target{sm, variant}
+	if !ok || err != nil || sm < 10 || sm > 999 || t.String() != s { // the last refuses sm_+90 and sm_090
 		return Target{}, fmt.Errorf("arch: bad target %q: want sm_NN, sm_NNa or sm_NNf", s)
 	}
-	return Target{sm, variant}, nil
+	return t, nil
 }
 
 // String returns the target as PTX spells it.

@@ -19,10 +19,11 @@ func ParseVersion(s string) (Version, error) {
 	major, minor, ok := strings.Cut(s, ".")
 	a, errA := strconv.Atoi(major)
 	b, errB := strconv.Atoi(minor)
-	if !ok || errA != nil || errB != nil || a < 1 || b < 0 || b > 9 {
+	v := Version{a, b}
+	if !ok || errA != nil || errB != nil || a < 1 || b < 0 || b > 9 || v.String() != s { // the last refuses +8.0 and 08.0
 		return Version{}, fmt.Errorf("arch: bad PTX version %q: want MAJOR.MINOR, for example 8.0", s)
 	}
-	return Version{a, b}, nil
+	return v, nil
 }
 
 // String returns the version as PTX spells it.

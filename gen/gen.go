@@ -48,8 +48,9 @@ type RequestError struct {
 	Value any
 }
 
-func (e *RequestError) Error() string { return fmt.Sprintf("gen: %s is %v: %s", e.Field, e.Value, e.Rule) }
-
+func (e *RequestError) Error() string {
+	return fmt.Sprintf("gen: %s is %v: %s", e.Field, e.Value, e.Rule)
+}
 
 // RowAlignment is what the addresses of weights and hidden states, and the bytes from row to row, are multiples of (TMA).
 const RowAlignment = 16
@@ -111,7 +112,7 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 			Cluster: [3]int{t.Cluster, 1, 1}, Block: [3]int{plan.Pipeline.Threads, 1, 1},
 			SharedBytes: plan.Storage.Total,
 		},
-		Problem: manifest.Problem{Vocab: r.Shape.Vocab, Hidden: r.Shape.Hidden, Batch: r.Batch, Specialised: []string{}, RowAlignment: RowAlignment},
+		Problem:   manifest.Problem{Vocab: r.Shape.Vocab, Hidden: r.Shape.Hidden, Batch: r.Batch, Specialised: []string{}, RowAlignment: RowAlignment},
 		Tile:      manifest.Tile{Name: t.String(), M: t.M, N: t.N, K: t.K, Stages: t.Stages, Cluster: t.Cluster, Weights: "rowmajor"},
 		Transform: c.Chain.String(), Sampler: c.Sampler.String(),
 		Outputs:   []string{"token", "status"},
