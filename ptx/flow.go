@@ -10,8 +10,7 @@ type block struct {
 	next   []int // blocks that may follow
 	falls  bool  // control may run past the last instruction into the next block in the text
 
-	reached bool
-	in      bitset // what may have been written when the block is entered
+	in bitset // what may have been written when the block is entered; nil if control never gets there
 }
 
 // blocks splits a body into blocks and links them.
@@ -91,11 +90,7 @@ func (v *verifier) flow(f *Func) {
 	for i, r := range f.Regs {
 		number[r] = i + 1 // 0 is the carry flag
 	}
-	words := len(f.Regs)/64 + 1
-	for _, b := range list {
-		b.in = make(bitset, words)
-	}
-	list[0].reached = true
+	list[0].in = make(bitset, len(f.Regs)/64+1)
 	work := []int{0}
 	for len(work) > 0 {
 		b := list[work[len(work)-1]]
@@ -108,9 +103,10 @@ func (v *verifier) flow(f *Func) {
 			if n == len(list) {
 				continue
 			}
-			grew := list[n].in.merge(out)
-			if grew || !list[n].reached {
-				list[n].reached = true
+			if next := list[n]; next.in == nil {
+				next.in = append(bitset(nil), out...)
+				work = append(work, n)
+			} else if next.in.merge(out) {
 				work = append(work, n)
 			}
 		}
@@ -121,7 +117,7 @@ func (v *verifier) flow(f *Func) {
 func (v *verifier) report(f *Func, list []*block, number map[*Reg]int) {
 	told := map[*Reg]bool{}
 	for i, b := range list {
-		if !b.reached {
+		if b.in == nil {
 			continue
 		}
 		known := append(bitset(nil), b.in...)

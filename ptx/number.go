@@ -14,8 +14,8 @@ type floatKind uint8
 const (
 	notFloat   floatKind = iota
 	singleBits           // 0f and eight digits
-	doubleBits           // 0d and sixteen digits, or a decimal literal
-	decimal
+	doubleBits           // 0d and sixteen digits
+	decimal              // 1.5, 2e-3: of the type that is wanted
 )
 
 // literal is a number as written, without sign.

@@ -19,7 +19,8 @@ const (
 // Comments after // are kept where they precede a statement or end its line; others, and those between /* and */, are
 // dropped. The first mistake ends parsing with an *Error that names line and column.
 func Parse(text string) (m *Module, err error) {
-	p := &parser{lex: lexer{src: text, line: 1}, m: &Module{}}
+	p := &parser{lex: lexer{src: text, line: 1}, m: &Module{}, top: newScope(nil), funcs: map[string]*Func{}}
+	p.top.depth = -1 // a function's own block has depth 0
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -41,7 +42,9 @@ type parser struct {
 	last  token // the token before tok
 	m     *Module
 	f     *Func
-	scope *scope
+	top   *scope // the variables of the module
+	scope *scope // the innermost block
+	funcs map[string]*Func
 	regs  int
 	noted *Instr // the instruction that a comment on its last line belongs to
 	calls []call
@@ -149,7 +152,7 @@ func (p *parser) module() {
 	}
 	p.moduleComments()
 	for _, c := range p.calls {
-		if g := p.m.Func(c.name); g == nil || g.Kernel {
+		if g := p.funcs[c.name]; g == nil || g.Kernel {
 			panic(&Error{Fault: BadSyntax, Pos: c.pos.String(), Reason: fmt.Sprintf("%s is no function that can be called", c.name)})
 		}
 	}
@@ -212,6 +215,7 @@ func (p *parser) item() {
 		v := p.variable(extern, visible)
 		p.declare(&p.m.names, v.Name, v.pos)
 		p.m.Items = append(p.m.Items, v)
+		p.top.vars[v.Name] = v
 	default:
 		p.fail("got %s, want a variable, .entry or .func", p.got())
 	}

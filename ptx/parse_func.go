@@ -106,7 +106,7 @@ func (p *parser) close() {
 		if u.placed {
 			continue
 		}
-		if p.scope == nil {
+		if p.scope == p.top {
 			p.failAt(u.first, "label %s is never placed", name)
 		}
 		outer := p.scope.labels[name]
@@ -153,11 +153,9 @@ func (p *parser) function(visible bool) {
 	f.Name, f.pos = t.text, t.where()
 	p.declare(&p.m.names, f.Name, f.pos)
 	p.m.Items = append(p.m.Items, f)
-	p.f, p.scope, p.alias = f, newScope(nil), map[*Label]*Label{}
+	p.funcs[f.Name] = f
+	p.f, p.scope, p.alias = f, newScope(p.top), map[*Label]*Label{}
 	f.names.outer = &p.m.names
-	for _, v := range p.m.Vars() {
-		p.scope.vars[v.Name] = v
-	}
 	if p.accept("(") {
 		p.params()
 	}
@@ -230,7 +228,7 @@ func (p *parser) body() {
 			p.open()
 		case p.accept("}"):
 			p.close()
-			if p.scope == nil {
+			if p.scope == p.top {
 				return
 			}
 		case p.tok.kind == tokEOF:

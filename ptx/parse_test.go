@@ -130,6 +130,7 @@ func TestBad(t *testing.T) {
 func TestHostile(t *testing.T) {
 	head := ".version 8.0\n.target sm_90a\n.visible .entry k()\n{\n"
 	for name, text := range map[string]string{
+		"functions": ".version 8.0\n.target sm_90a\n" + strings.Repeat(".global .u32 a;\n", 1<<16),
 		"registers": head + ".reg .b32 %r<4000000000>;",
 		"many":      head + strings.Repeat(".reg .b32 %r<60000>;\n", 10),
 		"nesting":   head + strings.Repeat("{", 1<<20),

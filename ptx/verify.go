@@ -19,7 +19,7 @@ import (
 //
 // It cannot see whether a guard on a convergent instruction is uniform in its warp, nor anything else about values.
 func Verify(m *Module) error {
-	v := &verifier{m: m, target: m.Target, pinned: m.Pinned}
+	v := &verifier{target: m.Target, pinned: m.Pinned, vars: map[*Var]bool{}, funcs: map[string]*Func{}}
 	v.errs = append(v.errs, m.errs...)
 	if floor := isa.TargetVersion(m.Target); m.Pinned != (arch.Version{}) && m.Pinned.Less(floor) {
 		v.add(&Error{Fault: BadVersion, Reason: fmt.Sprintf("target %s needs PTX %s; the module is pinned to %s", m.Target, floor, m.Pinned)})
@@ -30,8 +30,10 @@ func Verify(m *Module) error {
 		case *Var:
 			v.declare(&top, it.Name, it.pos)
 			v.variable(it)
+			v.vars[it] = true
 		case *Func:
 			v.declare(&top, it.Name, it.pos)
+			v.funcs[it.Name] = it
 		}
 	}
 	for _, f := range m.Funcs() {
@@ -41,9 +43,10 @@ func Verify(m *Module) error {
 }
 
 type verifier struct {
-	m      *Module
 	target arch.Target
 	pinned arch.Version
+	vars   map[*Var]bool // of the module
+	funcs  map[string]*Func
 	f      *Func
 	errs   Errors
 	seen   map[string]bool
@@ -203,9 +206,6 @@ func (v *verifier) symbols(f *Func, top *names) symbols {
 		v.variable(x)
 		s.vars[x] = true
 	}
-	for _, x := range v.m.Vars() {
-		s.vars[x] = true
-	}
 	for _, st := range f.Body {
 		switch st := st.(type) {
 		case *Label:
@@ -267,7 +267,7 @@ func (v *verifier) declared(in *Instr, x Operand, s symbols) {
 	case Not:
 		v.declared(in, x.Reg, s)
 	case VarRef:
-		if !s.vars[x.Var] {
+		if !s.vars[x.Var] && !v.vars[x.Var] {
 			v.instr(in, BadOperand, "variable %s is not declared in this function or module", x.Var.Name)
 		}
 	case Mem:
@@ -288,7 +288,7 @@ func (v *verifier) declared(in *Instr, x Operand, s symbols) {
 			v.instr(in, BadBranch, "table %s is declared in another function", x.Name)
 		}
 	case FuncRef:
-		if g := v.m.Func(x.Name); g == nil || g.Kernel {
+		if g := v.funcs[x.Name]; g == nil || g.Kernel {
 			v.instr(in, BadBranch, "%s is no function that can be called", x.Name)
 		}
 	}
