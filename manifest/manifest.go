@@ -167,7 +167,10 @@ func Decode(data []byte) (*Kernel, error) {
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, fmt.Errorf("manifest: something follows the manifest's JSON object")
 	}
-	return &k, k.Validate()
+	if err := k.Validate(); err != nil {
+		return nil, err
+	}
+	return &k, nil
 }
 
 // Param returns the parameter of a name, or nil.

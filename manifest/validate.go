@@ -3,6 +3,8 @@ package manifest
 import (
 	"encoding/hex"
 	"fmt"
+
+	"github.com/fsgen/fsgen/arch"
 )
 
 // Error says what is wrong with a manifest.
@@ -23,6 +25,7 @@ const (
 	maxThreads     = 1024
 	maxSharedBytes = 232448
 	maxTile        = 1 << 12
+	maxName        = 255
 )
 
 // Validate reports the first field that no kernel of this schema could have.
@@ -30,8 +33,14 @@ func (k *Kernel) Validate() error {
 	if k.Schema != Schema {
 		return &Error{"schema", fmt.Sprintf("this fsgen reads schema %d", Schema), k.Schema}
 	}
-	if k.Entry == "" {
-		return &Error{"entry", "a kernel has a name", `""`}
+	if !identifier(k.Entry) {
+		return &Error{"entry", "want an identifier of C: it names the kernel, its files and its header", fmt.Sprintf("%q", k.Entry)}
+	}
+	if _, err := arch.ParseTarget(k.Target.String()); err != nil {
+		return &Error{"target", err.Error(), k.Target}
+	}
+	if _, err := arch.ParseVersion(k.PTXVersion.String()); err != nil {
+		return &Error{"ptx_version", err.Error(), k.PTXVersion}
 	}
 	if sum, err := hex.DecodeString(k.PTXSHA256); err != nil || len(sum) != 32 {
 		return &Error{"ptx_sha256", "want 64 hexadecimal digits", k.PTXSHA256}
@@ -39,7 +48,21 @@ func (k *Kernel) Validate() error {
 	if err := k.validateParams(); err != nil {
 		return err
 	}
-	return k.validateLaunch()
+	if err := k.validateLaunch(); err != nil {
+		return err
+	}
+	return k.validateShape()
+}
+
+// identifier reports whether a name is safe wherever it goes: PTX, C, Go and file names.
+func identifier(s string) bool {
+	for i, r := range s {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxName
 }
 
 func (k *Kernel) validateParams() error {
@@ -52,13 +75,13 @@ func (k *Kernel) validateParams() error {
 		at := fmt.Sprintf("params[%d]", i)
 		size := map[Kind]int{Pointer: 8, Scalar: 4, TensorMap: 128}[p.Kind]
 		switch {
-		case p.Name == "" || seen[p.Name]:
-			return &Error{at + ".name", "names are unique and not empty", p.Name}
+		case !identifier(p.Name) || seen[p.Name]:
+			return &Error{at + ".name", "names are identifiers of C, each used once", fmt.Sprintf("%q", p.Name)}
 		case size == 0:
 			return &Error{at + ".kind", "want pointer, scalar or tensormap", p.Kind}
 		case p.Size != size:
 			return &Error{at + ".size", fmt.Sprintf("a %s has %d bytes", p.Kind, size), p.Size}
-		case p.Offset < end || p.Offset%min(p.Size, 64) != 0 || p.Offset+p.Size > maxParamBytes:
+		case p.Offset < end || p.Offset%min(p.Size, 64) != 0 || p.Offset > maxParamBytes-p.Size:
 			return &Error{at + ".offset", "parameters stand in order, aligned, within 4352 bytes", p.Offset}
 		case (p.Kind == TensorMap) != (p.Map != nil):
 			return &Error{at + ".map", "a tensor map and only that has a map", p.Kind}
@@ -69,6 +92,19 @@ func (k *Kernel) validateParams() error {
 			}
 		}
 		seen[p.Name], end = true, p.Offset+p.Size
+	}
+	return k.validateMapRows()
+}
+
+// validateMapRows checks that what bounds a tensor map's rows is a parameter.
+func (k *Kernel) validateMapRows() error {
+	for i, p := range k.Params {
+		if p.Map == nil {
+			continue
+		}
+		if rows := k.Param(p.Map.Rows); rows == nil || rows.Kind != Scalar {
+			return &Error{fmt.Sprintf("params[%d].map.rows", i), "want the name of a scalar parameter", fmt.Sprintf("%q", p.Map.Rows)}
+		}
 	}
 	return nil
 }
@@ -100,6 +136,20 @@ func (k *Kernel) validateLaunch() error {
 		return &Error{"launch.grid", "this fsgen knows the unit cta and the rule persistent", g.Unit + " " + g.Rule}
 	case g.TileM < 1 || g.TileM > maxTile || g.TileN < 1 || g.TileN > maxTile || g.Cluster != l.Cluster[0]:
 		return &Error{"launch.grid", "tile and cluster of the kernel", fmt.Sprintf("%+v", g)}
+	}
+	return nil
+}
+
+// validateShape checks what is told of the problem and the tile against the launch.
+func (k *Kernel) validateShape() error {
+	p, t, g := k.Problem, k.Tile, k.Launch.Grid
+	switch {
+	case p.Vocab < 0 || p.Hidden < 0 || p.Batch < 0:
+		return &Error{"problem", "sizes are not negative", fmt.Sprintf("%d x %d, batch %d", p.Vocab, p.Hidden, p.Batch)}
+	case p.RowAlignment < 1 || p.RowAlignment&(p.RowAlignment-1) != 0 || p.RowAlignment > 1<<12:
+		return &Error{"problem.row_alignment", "want a power of two up to 4096", p.RowAlignment}
+	case t.M != g.TileM || t.N != g.TileN || t.Cluster != g.Cluster:
+		return &Error{"tile", "the tile is the grid's", fmt.Sprintf("%dx%d, cluster %d", t.M, t.N, t.Cluster)}
 	}
 	return nil
 }

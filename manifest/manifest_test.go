@@ -1,0 +1,189 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/arch"
+)
+
+// sample is a kernel with one parameter of every kind.
+func sample() *Kernel {
+	return &Kernel{
+		Schema: Schema, Generator: "fsgen test", Entry: "fsgen_sm_90_k", Arch: "sm_90", Target: arch.SM90.Target, PTXVersion: arch.V(8, 0),
+		Params: []Param{
+			{Name: "weights", Kind: TensorMap, Size: 128, Map: &Map{Tensor: "weights", Rows: "vocab", Element: "bf16",
+				Box: []uint32{64, 128}, Swizzle: 128, L2Promote: 256, OOBFill: "zero"}},
+			{Name: "vocab", Kind: Scalar, Offset: 128, Size: 4, Element: "u32"},
+			{Name: "tokens", Kind: Pointer, Offset: 136, Size: 8, Element: "i32", Shape: "batch", Access: "write"},
+		},
+		Launch: Launch{
+			Grid:    Grid{Unit: "cta", Rule: "persistent", TileM: 128, TileN: 16, Cluster: 2},
+			Cluster: [3]int{2, 1, 1}, Block: [3]int{384, 1, 1}, SharedBytes: 1 << 16,
+		},
+		Problem:   Problem{Vocab: 1000, Hidden: 64, Batch: 16, Specialised: []string{}, RowAlignment: 16},
+		Tile:      Tile{Name: "m128n16k64s4c2", M: 128, N: 16, K: 64, Stages: 4, Cluster: 2, Weights: "rowmajor"},
+		Transform: "none", Sampler: "greedy", Outputs: []string{"token", "status"},
+		PTXSHA256: strings.Repeat("0a", 32),
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	k := sample()
+	text := k.Encode()
+	require.True(t, bytes.HasSuffix(text, []byte("}\n")))
+	back, err := Decode(text)
+	require.NoError(t, err)
+	require.Equal(t, k, back)
+	require.Equal(t, text, back.Encode())
+	require.Equal(t, []int{128, 4, 8}, back.ParamSizes())
+	require.Equal(t, 136, back.Param("tokens").Offset)
+	require.Nil(t, back.Param("nobody"))
+}
+
+func TestDecodeRefusesForeignText(t *testing.T) {
+	good := string(sample().Encode())
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":        {"", "not a kernel manifest"},
+		"null":         {"null", "schema"},
+		"array":        {"[]", "not a kernel manifest"},
+		"cut":          {good[:len(good)/2], "not a kernel manifest"},
+		"trailing":     {good + "{}", "something follows"},
+		"unknown":      {strings.Replace(good, `"schema"`, `"colour": 3, "schema"`, 1), "colour"},
+		"deep unknown": {strings.Replace(good, `"tile_m"`, `"tile_q": 3, "tile_m"`, 1), "tile_q"},
+		"type":         {strings.Replace(good, `"schema": 1`, `"schema": "1"`, 1), "schema"},
+		"huge":         {strings.Replace(good, `"offset": 136`, `"offset": 1e300`, 1), "offset"},
+		"target":       {strings.Replace(good, `sm_90a`, `sm_90x`, 1), "bad target"},
+		"no target":    {strings.Replace(good, `"target": "sm_90a",`, "", 1), "target"},
+		"version":      {strings.Replace(good, `"8.0"`, `"99"`, 1), "bad PTX version"},
+	} {
+		require.NotEqual(t, good, c.text, name)
+		k, err := Decode([]byte(c.text))
+		require.ErrorContains(t, err, c.want, name)
+		require.Nil(t, k, name)
+	}
+}
+
+// Each change makes one field that no kernel could have; the error names the field.
+func TestValidateNamesTheField(t *testing.T) {
+	for field, change := range map[string]func(*Kernel){
+		"schema":                       func(k *Kernel) { k.Schema = 2 },
+		"entry":                        func(k *Kernel) { k.Entry = "" },
+		"entry is \"../../x\"":         func(k *Kernel) { k.Entry = "../../x" },
+		"entry is \"9k\"":              func(k *Kernel) { k.Entry = "9k" },
+		"entry is \"kkkk":              func(k *Kernel) { k.Entry = strings.Repeat("k", 256) },
+		"target":                       func(k *Kernel) { k.Target = arch.Target{} },
+		"ptx_version":                  func(k *Kernel) { k.PTXVersion = arch.Version{} },
+		"ptx_sha256":                   func(k *Kernel) { k.PTXSHA256 = "00" },
+		"params is":                    func(k *Kernel) { k.Params = make([]Param, 65) },
+		"params[1].name":               func(k *Kernel) { k.Params[1].Name = "weights" },
+		"params[2].name":               func(k *Kernel) { k.Params[2].Name = "a b" },
+		"params[1].kind":               func(k *Kernel) { k.Params[1].Kind = "double" },
+		"params[1].size":               func(k *Kernel) { k.Params[1].Size = 8 },
+		"params[2].size":               func(k *Kernel) { k.Params[2].Size = -8 },
+		"params[2].offset is 132":      func(k *Kernel) { k.Params[2].Offset = 132 },
+		"params[2].offset is 128":      func(k *Kernel) { k.Params[2].Offset = 128 },
+		"params[0].offset":             func(k *Kernel) { k.Params[0].Offset = -64 },
+		"params[2].offset is 4352":     func(k *Kernel) { k.Params[2].Offset = 4352 },
+		"params[2].offset is 92233720": func(k *Kernel) { k.Params[2].Offset = math.MaxInt - 7 },
+		"params[0].map":                func(k *Kernel) { k.Params[0].Map = nil },
+		"params[1].map":                func(k *Kernel) { k.Params[1].Map = k.Params[0].Map },
+		"params[0].map.box is [64]":    func(k *Kernel) { k.Params[0].Map.Box = []uint32{64} },
+		"params[0].map.box is [64 257": func(k *Kernel) { k.Params[0].Map.Box[1] = 257 },
+		"params[0].map.box is [0 128":  func(k *Kernel) { k.Params[0].Map.Box[0] = 0 },
+		"params[0].map is":             func(k *Kernel) { k.Params[0].Map.Element = "fp8" },
+		"params[0].map.l2_promotion":   func(k *Kernel) { k.Params[0].Map.L2Promote = 3 },
+		"params[0].map.rows":           func(k *Kernel) { k.Params[0].Map.Rows = "tokens" },
+		"launch.block is [0":           func(k *Kernel) { k.Launch.Block[0] = 0 },
+		"launch.block is [1025":        func(k *Kernel) { k.Launch.Block[0] = 1025 },
+		"launch.block is [384 2":       func(k *Kernel) { k.Launch.Block[1] = 2 },
+		"launch.cluster":               func(k *Kernel) { k.Launch.Cluster[0] = 17 },
+		"launch.shared_bytes is -1":    func(k *Kernel) { k.Launch.SharedBytes = -1 },
+		"launch.shared_bytes":          func(k *Kernel) { k.Launch.SharedBytes = 1 << 40 },
+		"launch.grid is warp":          func(k *Kernel) { k.Launch.Grid.Unit = "warp" },
+		"launch.grid":                  func(k *Kernel) { k.Launch.Grid.TileN = 0 },
+		"tile":                         func(k *Kernel) { k.Tile.M = 64 },
+		"problem":                      func(k *Kernel) { k.Problem.Vocab = -1 },
+		"problem.row_alignment":        func(k *Kernel) { k.Problem.RowAlignment = 3 },
+	} {
+		k := sample()
+		change(k)
+		err := k.Validate()
+		var e *Error
+		require.ErrorAs(t, err, &e, field)
+		require.ErrorContains(t, err, "manifest: "+field)
+		// What does not validate does not come back from JSON either.
+		back, err := Decode(k.Encode())
+		require.Error(t, err, field)
+		require.Nil(t, back)
+	}
+}
+
+// gridHolds checks the contract of Grid.CTAs for one problem.
+func gridHolds(t *testing.T, g Grid, vocab, batch, resident int) {
+	t.Helper()
+	n := g.CTAs(vocab, batch, resident)
+	if vocab <= 0 || batch <= 0 || resident < g.Cluster {
+		require.Zero(t, n)
+		return
+	}
+	require.Positive(t, n)
+	require.LessOrEqual(t, n, resident, "more CTAs than are resident at once")
+	require.Zero(t, n%g.Cluster, "whole clusters")
+
+	perItem := g.TileM * g.Cluster // vocabulary rows of one cluster's item
+	items := (vocab + perItem - 1) / perItem * ((batch + g.TileN - 1) / g.TileN)
+	waves := func(clusters int) int { return (items + clusters - 1) / clusters }
+	used, most := n/g.Cluster, resident/g.Cluster
+	require.LessOrEqual(t, used, items, "no cluster without work")
+	require.Equal(t, waves(most), waves(used), "as few waves as with all of them")
+	if used > 1 {
+		require.Greater(t, waves(used-1), waves(used), "one cluster fewer would do")
+	}
+}
+
+func TestGridCTAs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 20000 {
+		g := Grid{TileM: 64 * (1 + rng.IntN(3)), TileN: 8 * (1 + rng.IntN(32)), Cluster: 1 << rng.IntN(4)}
+		gridHolds(t, g, rng.IntN(300000), rng.IntN(2000), rng.IntN(300))
+	}
+	g := Grid{TileM: 128, TileN: 16, Cluster: 1}
+	for vocab := range 600 {
+		for resident := range 7 {
+			gridHolds(t, g, vocab, 17, resident)
+		}
+	}
+	gridHolds(t, g, math.MaxInt32, 1<<20, 132)
+	require.Equal(t, 126, g.CTAs(128256, 16, 132), "1002 tiles in 8 waves")
+}
+
+func FuzzDecode(f *testing.F) {
+	good := sample().Encode()
+	f.Add(good)
+	f.Add([]byte(`{"schema":1}`))
+	f.Add(bytes.Replace(good, []byte("136"), []byte("9223372036854775800"), 1))
+	f.Add(bytes.Replace(good, []byte(`"box"`), []byte(`"box": null, "Box"`), 1))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		k, err := Decode(data)
+		if err != nil {
+			require.Nil(t, k)
+			return
+		}
+		text := k.Encode()
+		require.True(t, json.Valid(text))
+		back, err := Decode(text)
+		require.NoError(t, err)
+		require.Equal(t, text, back.Encode())
+		gridHolds(t, k.Launch.Grid, 151936, 100, 132)
+		for _, p := range k.Params {
+			require.LessOrEqual(t, p.Offset+p.Size, maxParamBytes)
+		}
+	})
+}
