@@ -1,0 +1,13 @@
+// Package reference is the sampler in plain Go: the oracle of every test of an emitted kernel, and the device "cpu".
+//
+// It is written from the definition (docs/noise.md and the documentation of package ir), apart from the templates and
+// from ir's expression graphs, so that one mistake cannot stand on both sides of a comparison. For row b and token v:
+//
+//	y = sum_k H[b,k] W[v,k]                                      float32, ascending k
+//	z = softcap(scale * y) + bias, dropped where masked          float32, operation by operation
+//	s = fma(tau, g, z * alpha)                                   float32; (alpha, tau) = (T <= 1 ? 1 : 1/T, T <= 1 ? T : 1)
+//	token = argmax_v s, the lowest v among equals
+//
+// The noise g is that of "philox-v1", in float64 rounded once to float32; the softcap too is computed in float64 and
+// rounded once. A result is a function of one row's inputs: not of the batch, the slot, the block or the goroutines.
+package reference

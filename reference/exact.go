@@ -1,0 +1,86 @@
+package reference
+
+import (
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+)
+
+// Budgets of the approximations that a kernel may make (design section 3; ir's tests hold the graphs to them).
+const (
+	noiseBudget   = 0x1p-20 // of 1 + |g|
+	softcapBudget = 0x1p-20 // of |z|
+	alphaBudget   = 0x1p-22 // of alpha = 1/T
+)
+
+// ScoreOf returns the score of one token as it is compared (z alpha + g tau), in float64 and without the rounding of
+// float32, and a bound on how far a correct kernel's float32 score may lie from it: accumulation in any order, one
+// rounding an operation, and the error budgets of softcap, 1/T and noise. The bound is 0 only where nothing rounds.
+// A masked token scores -inf. Row and token must be in range and the request valid.
+func (r *Request) ScoreOf(b, token int) (score, bound float64) {
+	w := r.row(b)
+	if w.badT {
+		return math.NaN(), 0
+	}
+	if !w.allowed(token) {
+		return math.Inf(-1), 0
+	}
+	s := w.exactLogit(r.exactRaw(b, token), token)
+	if !w.greedy {
+		s = w.exactScore(s, token)
+	}
+	return s.value, s.err
+}
+
+// exactRaw is the raw logit y.
+func (r *Request) exactRaw(b, token int) bounded {
+	if r.Logits != nil {
+		return bounded{float64(r.Logits[b*r.Shape.Vocab+token]), 0}
+	}
+	return dotBound(r.hidden(b), r.weights(token))
+}
+
+// exactLogit is z before the temperature.
+func (w *row) exactLogit(y bounded, token int) bounded {
+	if w.chain.Scale != 0 {
+		y = y.times(float64(w.chain.Scale))
+	}
+	if c := float64(w.chain.Softcap); c != 0 {
+		z := c * math.Tanh(y.value/c)
+		// The slope of the softcap is at most 1.
+		y = bounded{z, y.err}.approximated(softcapBudget * math.Abs(z)).rounded()
+	}
+	if w.bias != nil {
+		y = y.plus(bounded{float64(w.bias[token]), 0})
+	}
+	return y
+}
+
+// exactScore adds the temperature and the noise.
+func (w *row) exactScore(z bounded, token int) bounded {
+	if w.alpha != 1 {
+		exact := z.value / float64(w.t)
+		z = bounded{exact, z.err / float64(w.t)}.approximated(alphaBudget * math.Abs(exact)).rounded()
+	}
+	g := bounded{}
+	if w.noise != nil {
+		g.value = float64(w.noise[token])
+	} else {
+		g.value = Gumbel(w.state.Bits(token))
+		g.err = noiseBudget * (1 + math.Abs(g.value))
+	}
+	tau := float64(w.tau)
+	return bounded{z.value + tau*g.value, z.err + tau*g.err}.rounded()
+}
+
+// reportedBound is ScoreOf in the units of Result.Scores: z/T + g, or z for a greedy row.
+func (r *Request) reportedScore(b, token int) bounded {
+	w := r.row(b)
+	s, e := r.ScoreOf(b, token)
+	x := bounded{s, e}
+	if w.t > 0 && w.t < 1 && r.Computation.Sampler == ir.Gumbel {
+		t := float64(w.t)
+		x = bounded{s / t, e / t}.approximated(alphaBudget * math.Abs(s/t)).rounded()
+	}
+	return x
+}

@@ -1,0 +1,96 @@
+package reference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+)
+
+// MismatchError says that a row's token cannot come from a correct kernel.
+type MismatchError struct {
+	Row       int
+	Got, Want int32
+	// Reason places the difference: the scores and their bounds, or the rule broken.
+	Reason string
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("reference: row %d: token %d, want %d: %s", e.Row, e.Got, e.Want, e.Reason)
+}
+
+// Explain returns nil where got is the row's token, or where float32 cannot tell the two: both scores lie within
+// their bounds of each other (ScoreOf). Anything else is a *MismatchError. res is the request's Result.
+func (r *Request) Explain(res *Result, b int, got int32) error {
+	want := res.Tokens[b]
+	if got == want {
+		return nil
+	}
+	reason := r.mismatch(want, b, got)
+	if reason == "" && res.Second[b] >= 0 {
+		reason = r.mismatch(res.Second[b], b, got)
+	}
+	if reason == "" {
+		return nil
+	}
+	return &MismatchError{b, got, want, reason}
+}
+
+// mismatch says why got cannot beat want; "" where it may.
+func (r *Request) mismatch(want int32, b int, got int32) string {
+	switch {
+	case got == want:
+		return ""
+	case want == ir.NoToken || got == ir.NoToken:
+		return "a row either has a token or has none"
+	case got < 0 || int(got) >= r.Shape.Vocab:
+		return fmt.Sprintf("outside [0, %d)", r.Shape.Vocab)
+	}
+	if w := r.row(b); !w.allowed(int(got)) {
+		return "masked"
+	}
+	gotScore, gotBound := r.ScoreOf(b, int(got))
+	wantScore, wantBound := r.ScoreOf(b, int(want))
+	gap, bound := wantScore-gotScore, gotBound+wantBound
+	if gap == 0 && bound == 0 || math.IsInf(wantScore, 1) && math.IsInf(gotScore, 1) {
+		if got < want {
+			return ""
+		}
+		return "the scores are equal and the lower token wins"
+	}
+	if gap <= bound {
+		return ""
+	}
+	return fmt.Sprintf("score %.9g below %.9g of token %d by %.3g, bound %.3g", gotScore, wantScore, want, gap, bound)
+}
+
+// maxMismatches is how many differences Check reports.
+const maxMismatches = 10
+
+// Check holds the tokens and statuses of another path against the reference: every status equal, every token equal or
+// a near tie (Explain). Status may be nil. It returns the reference's result, how many rows were near ties, and the
+// first ten differences joined.
+func (r *Request) Check(ctx context.Context, tokens []int32, status []ir.Status) (res *Result, ties int, err error) {
+	if err := exactLength("tokens", len(tokens), r.Batch); err != nil {
+		return nil, 0, err
+	}
+	if res, err = Sample(ctx, r); err != nil {
+		return nil, 0, err
+	}
+	var found []error
+	for b, got := range tokens {
+		if status != nil && status[b] != res.Status[b] {
+			found = append(found, fmt.Errorf("reference: row %d: status %s, want %s", b, status[b], res.Status[b]))
+		} else if e := r.Explain(res, b, got); e != nil {
+			found = append(found, e)
+		} else if got != res.Tokens[b] {
+			ties++
+		}
+	}
+	if n := len(found); n > maxMismatches {
+		found = append(found[:maxMismatches], fmt.Errorf("reference: %d more rows differ", n-maxMismatches))
+	}
+	return res, ties, errors.Join(found...)
+}

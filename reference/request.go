@@ -1,0 +1,85 @@
+package reference
+
+import "github.com/fsgen/fsgen/ir"
+
+// Request is one batch of rows to sample. Slices are read, never written or kept.
+type Request struct {
+	// H holds the hidden states [Batch, Hidden] in bf16, LDH elements from row to row (0 means Hidden).
+	H   []uint16
+	LDH int
+	// W holds the weights [>= Vocab, Hidden] in bf16, LDW elements from row to row (0 means Hidden).
+	W   []uint16
+	LDW int
+
+	Batch       int
+	Shape       ir.Shape
+	Computation ir.Computation
+
+	// Seeds and Positions hold one value a row, or one for all rows. Greedy samplers and injected noise need none.
+	Seeds, Positions []uint64
+	// Draw and StreamTag are the draw index and the stream tag of every row.
+	Draw, StreamTag uint32
+
+	// Temperature holds one value a row, or one for all rows, where the chain has a temperature.
+	Temperature []float32
+	// Bias holds the bias: [Vocab] with BiasStride 0, or [Batch, Vocab] with BiasStride elements from row to row.
+	Bias       []float32
+	BiasStride int
+	// Mask holds MaskWords words a row, MaskStride words from row to row (0: one mask for all rows); token v is bit v&31
+	// of word v>>5, set where the token is allowed. Tokens past the words are not allowed.
+	Mask                  []uint32
+	MaskStride, MaskWords int
+
+	// Logits [Batch, Vocab], where not nil, stands for the raw logits y; then H and W are nil.
+	Logits []float32
+	// Noise [Batch, Vocab], where not nil, stands for the noise g.
+	Noise []float32
+
+	// NoSkip computes the noise of every allowed token, even of those that provably lose. The result is the same.
+	NoSkip bool
+}
+
+// Result holds one value a row.
+type Result struct {
+	// Tokens are the sampled ids; ir.NoToken where Status is not ok.
+	Tokens []int32
+	Status []ir.Status
+	// Scores are the winners' z/T + g, or z where the row is greedy; NaN where Status is not ok.
+	Scores []float32
+	// Best and SecondScores are the two largest scores as they are compared: z/T + g times min(T, 1).
+	// SecondScores is -inf where no second token was allowed.
+	Best, SecondScores []float32
+	// Second are the runners-up; ir.NoToken where there is none.
+	Second []int32
+}
+
+func newResult(batch int) *Result {
+	return &Result{
+		Tokens: make([]int32, batch), Status: make([]ir.Status, batch), Scores: make([]float32, batch),
+		Best: make([]float32, batch), SecondScores: make([]float32, batch), Second: make([]int32, batch),
+	}
+}
+
+func (r *Request) ldh() int { return orTight(r.LDH, r.Shape.Hidden) }
+func (r *Request) ldw() int { return orTight(r.LDW, r.Shape.Hidden) }
+
+func orTight(ld, hidden int) int {
+	if ld == 0 {
+		return hidden
+	}
+	return ld
+}
+
+// hidden is row b of H.
+func (r *Request) hidden(b int) []uint16 { return r.H[b*r.ldh():][:r.Shape.Hidden] }
+
+// weights is row v of W.
+func (r *Request) weights(v int) []uint16 { return r.W[v*r.ldw():][:r.Shape.Hidden] }
+
+// ofRow picks a row's value from a slice with one value a row or one for all.
+func ofRow[T any](values []T, row int) T {
+	if len(values) == 1 {
+		return values[0]
+	}
+	return values[row]
+}

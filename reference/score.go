@@ -1,0 +1,96 @@
+package reference
+
+import (
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+)
+
+// row is what scoring one row needs.
+type row struct {
+	chain ir.Chain
+	bias  []float32 // [Vocab] or nil
+	mask  []uint32  // the words given; nil without a mask
+	noise []float32 // injected, [Vocab] or nil
+	state RowState
+	// greedy rows have no noise: the sampler is greedy, or T is 0.
+	greedy     bool
+	alpha, tau float32
+	badT       bool
+	t          float32 // the temperature; 1 without one
+	noSkip     bool
+}
+
+func (r *Request) row(b int) row {
+	c := r.Computation.Normalize()
+	w := row{chain: c.Chain, greedy: c.Sampler == ir.Greedy, t: 1, noSkip: r.NoSkip}
+	if c.Chain.Temperature {
+		w.t = ofRow(r.Temperature, b)
+		w.badT = !validTemperature(w.t)
+	}
+	w.alpha, w.tau = coefficients(w.t)
+	w.greedy = w.greedy || w.t == 0
+	if c.Chain.Bias != ir.BiasNone {
+		w.bias = r.Bias[b*r.BiasStride:][:r.Shape.Vocab]
+	}
+	if c.Chain.Mask {
+		w.mask = r.Mask[b*r.MaskStride:][:r.MaskWords]
+	}
+	if r.Noise != nil {
+		w.noise = r.Noise[b*r.Shape.Vocab:][:r.Shape.Vocab]
+	} else if !w.greedy {
+		w.state = Row(ofRow(r.Seeds, b), ofRow(r.Positions, b), r.Draw, r.StreamTag)
+	}
+	return w
+}
+
+// coefficients returns (alpha, tau): the score is alpha z + tau g, z/T + g times min(T, 1).
+func coefficients(t float32) (alpha, tau float32) {
+	switch {
+	case t > 1:
+		return 1 / t, 1
+	case t == 0:
+		return 1, 0
+	default:
+		return 1, t
+	}
+}
+
+// allowed reports whether the mask lets token v through.
+func (w *row) allowed(v int) bool {
+	if !w.chain.Mask {
+		return true
+	}
+	word := v >> 5
+	return word < len(w.mask) && w.mask[word]>>(v&31)&1 == 1
+}
+
+// transform turns a raw logit into z, one rounding an operation.
+func (w *row) transform(y float32, v int) float32 {
+	if w.chain.Scale != 0 {
+		y = float32(y * w.chain.Scale)
+	}
+	if c := w.chain.Softcap; c != 0 {
+		y = float32(float64(c) * math.Tanh(float64(y)/float64(c)))
+	}
+	if w.bias != nil {
+		y = float32(y + w.bias[v])
+	}
+	return y
+}
+
+// reported turns a compared score into z/T + g, or z where the row is greedy.
+func (w *row) reported(s float32) float32 {
+	if w.t > 0 && w.t < 1 {
+		return s / w.t
+	}
+	return s
+}
+
+// addNoise returns the compared score of z under noise g.
+func (w *row) addNoise(z, g float32) float32 {
+	if w.tau == 1 {
+		return float32(z*w.alpha) + g // a float32 sum is an fma by 1
+	}
+	return fma32(w.tau, g, float32(z*w.alpha))
+}

@@ -1,0 +1,149 @@
+package reference
+
+import (
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+)
+
+// Validate reports the first rule that the request breaks, as a *FieldError (or as ir's error for the shape and the
+// computation). Sample checks the same, except that it gives rows with a bad temperature a status, as a kernel does.
+func (r *Request) Validate() error {
+	if err := r.validateLayout(); err != nil {
+		return err
+	}
+	for i, t := range r.Temperature {
+		if !validTemperature(t) {
+			return &FieldError{Field: "Temperature", Row: i, Rule: "a finite number, 0 or above", Value: t}
+		}
+	}
+	return nil
+}
+
+func validTemperature(t float32) bool { return t >= 0 && !math.IsInf(float64(t), 0) }
+
+func (r *Request) validateLayout() error {
+	if r.Batch < 0 {
+		return wrong("Batch", r.Batch, "0 or more")
+	}
+	if err := r.Computation.Validate(); err != nil {
+		return err
+	}
+	for _, check := range []func() error{
+		r.validateLogits, r.validateNoise, r.validateTemperature, r.validateBias, r.validateMask,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Request) validateLogits() error {
+	shape := r.Shape
+	if r.Logits != nil {
+		shape.Hidden = 1 // no hidden states, so any hidden size will do
+	}
+	if err := shape.Validate(); err != nil {
+		return err
+	}
+	if r.Logits == nil {
+		if err := matrix("H", len(r.H), r.Batch, r.Shape.Hidden, r.ldh()); err != nil {
+			return err
+		}
+		return matrix("W", len(r.W), r.Shape.Vocab, r.Shape.Hidden, r.ldw())
+	}
+	if r.H != nil || r.W != nil {
+		return wrong("Logits", "set", "no H and no W beside it")
+	}
+	return exactLength("Logits", len(r.Logits), r.Batch*r.Shape.Vocab)
+}
+
+// matrix checks rows of cols elements, ld apart; the last row may end early.
+func matrix(field string, have, rows, cols, ld int) error {
+	if ld < cols {
+		return wrong("LD"+field, ld, "at least the row length %d", cols)
+	}
+	if rows > 0 && have < (rows-1)*ld+cols {
+		return wrong("len("+field+")", have, "at least %d: %d rows of %d, %d apart", (rows-1)*ld+cols, rows, cols, ld)
+	}
+	return nil
+}
+
+func exactLength(field string, have, want int) error {
+	if have != want {
+		return wrong("len("+field+")", have, "%d", want)
+	}
+	return nil
+}
+
+func (r *Request) perRow(field string, have int) error {
+	if have != r.Batch && have != 1 {
+		return wrong("len("+field+")", have, "1 or the batch size %d", r.Batch)
+	}
+	return nil
+}
+
+func (r *Request) validateNoise() error {
+	if r.Noise != nil {
+		if r.Computation.Sampler == ir.Greedy {
+			return wrong("Noise", "set", "none for a greedy sampler")
+		}
+		return exactLength("Noise", len(r.Noise), r.Batch*r.Shape.Vocab)
+	}
+	if r.Computation.Sampler == ir.Greedy {
+		return nil
+	}
+	if err := r.perRow("Seeds", len(r.Seeds)); err != nil {
+		return err
+	}
+	return r.perRow("Positions", len(r.Positions))
+}
+
+func (r *Request) validateTemperature() error {
+	if !r.Computation.Chain.Temperature {
+		return unused("Temperature", len(r.Temperature), "temperature")
+	}
+	return r.perRow("Temperature", len(r.Temperature))
+}
+
+func (r *Request) validateBias() error {
+	switch r.Computation.Chain.Bias {
+	case ir.BiasVector:
+		if r.BiasStride != 0 {
+			return wrong("BiasStride", r.BiasStride, "0 for one bias vector")
+		}
+		return matrix("Bias", len(r.Bias), 1, r.Shape.Vocab, r.Shape.Vocab)
+	case ir.BiasMatrix:
+		if r.BiasStride < r.Shape.Vocab {
+			return wrong("BiasStride", r.BiasStride, "at least the vocabulary size %d", r.Shape.Vocab)
+		}
+		return matrix("Bias", len(r.Bias), r.Batch, r.Shape.Vocab, r.BiasStride)
+	default:
+		return unused("Bias", len(r.Bias), "bias")
+	}
+}
+
+func (r *Request) validateMask() error {
+	if !r.Computation.Chain.Mask {
+		return unused("Mask", len(r.Mask), "mask")
+	}
+	if r.MaskWords < 0 {
+		return wrong("MaskWords", r.MaskWords, "0 or more")
+	}
+	rows := r.Batch
+	if r.MaskStride == 0 {
+		rows = min(rows, 1)
+	} else if r.MaskStride < r.MaskWords {
+		return wrong("MaskStride", r.MaskStride, "0 or at least MaskWords %d", r.MaskWords)
+	}
+	return matrix("Mask", len(r.Mask), rows, r.MaskWords, max(r.MaskStride, r.MaskWords))
+}
+
+// unused refuses a parameter that nothing would read.
+func unused(field string, have int, transform string) error {
+	if have != 0 {
+		return wrong("len("+field+")", have, "0: the chain has no %s", transform)
+	}
+	return nil
+}
