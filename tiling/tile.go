@@ -24,13 +24,15 @@ var tileName = regexp.MustCompile(`^m(\d{1,4})n(\d{1,4})k(\d{1,4})s(\d{1,3})c(\d
 
 // ParseTile reads a tile's name.
 func ParseTile(s string) (Tile, error) {
-	m := tileName.FindStringSubmatch(s)
-	if m == nil {
+	var n [5]int
+	if m := tileName.FindStringSubmatch(s); m != nil {
+		for i := range n {
+			n[i], _ = strconv.Atoi(m[i+1])
+		}
+	}
+	t := Tile{n[0], n[1], n[2], n[3], n[4]}
+	if t.String() != s { // leading zeros too: a tile has one name
 		return Tile{}, fmt.Errorf("tiling: bad tile %q: want mMnNkKsSTAGEScCLUSTER, as in m128n64k64s8c1", s)
 	}
-	var n [5]int
-	for i := range n {
-		n[i], _ = strconv.Atoi(m[i+1])
-	}
-	return Tile{n[0], n[1], n[2], n[3], n[4]}, nil
+	return t, nil
 }

@@ -3,6 +3,7 @@ package layering
 import (
 	"bytes"
 	"encoding/json"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -23,6 +24,7 @@ const (
 // load returns the imports of every package of the module, for code and for tests, under a build tag.
 func load(t *testing.T, tag string) (code, tests map[string]imports) {
 	t.Helper()
+	watch(t)
 	code, tests = map[string]imports{}, map[string]imports{}
 	dec := json.NewDecoder(bytes.NewReader(goList(t, tag, "-json=ImportPath,Imports,TestImports,XTestImports", "./...")))
 	for dec.More() {
@@ -37,6 +39,27 @@ func load(t *testing.T, tag string) (code, tests map[string]imports) {
 	}
 	require.Contains(t, code, "gen")
 	return code, tests
+}
+
+// watch opens every Go file of the module, which tells go test's cache that the result depends on them: what go list reads
+// the cache cannot see.
+func watch(t *testing.T) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case !d.IsDir() && filepath.Ext(path) == ".go":
+			f, err := os.Open(path)
+			if err != nil {
+				return err
+			}
+			return f.Close()
+		}
+		return nil
+	}))
 }
 
 // goList runs go list in the module's root. The command is the one source of imports: it knows build tags and tests.

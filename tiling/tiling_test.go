@@ -1,0 +1,249 @@
+package tiling
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/internal/golden"
+	"github.com/fsgen/fsgen/ir"
+)
+
+func computation(t testing.TB, sampler ir.Sampler, chain string) ir.Computation {
+	t.Helper()
+	c, err := ir.ParseChain(chain)
+	require.NoError(t, err)
+	return ir.Computation{Chain: c, Sampler: sampler}
+}
+
+// everyPlan calls f with every plan that exists, over all tiles and the computations that differ in what they store.
+func everyPlan(t *testing.T, f func(*Plan, ir.Computation)) {
+	t.Helper()
+	plans := 0
+	for _, c := range []ir.Computation{
+		computation(t, ir.Gumbel, "none"), computation(t, ir.Gumbel, "temperature"), computation(t, ir.Greedy, "temperature"),
+	} {
+		for m := 64; m <= 192; m += 64 {
+			for n := 8; n <= 256; n += 8 {
+				for stages := minStages; stages <= maxStages; stages++ {
+					for cluster := 1; cluster <= 8; cluster *= 2 {
+						p, err := NewPlan(arch.SM90, Tile{m, n, 64, stages, cluster}, c)
+						if err == nil {
+							plans++
+							f(p, c)
+						}
+					}
+				}
+			}
+		}
+	}
+	require.Greater(t, plans, 1000)
+}
+
+func TestTileText(t *testing.T) {
+	everyPlan(t, func(p *Plan, _ ir.Computation) {
+		back, err := ParseTile(p.Tile.String())
+		require.NoError(t, err)
+		require.Equal(t, p.Tile, back)
+	})
+	for _, bad := range []string{"", "m128", "m128n64k64s8", "m128n64k64s8c", "m128n64k64s8c1 ", " m128n64k64s8c1", "M128N64K64S8C1",
+		"n64m128k64s8c1", "m-128n64k64s8c1", "m128n64k64s8c1x", "m12800n64k64s8c1", "m0128n64k64s8c1", "m128n64k64s08c1",
+		"m1e2n64k64s8c1", "m128n64k64s8c1\n"} {
+		_, err := ParseTile(bad)
+		require.ErrorContains(t, err, "m128n64k64s8c1", "%q: the error shows a good name", bad)
+	}
+}
+
+func FuzzParseTile(f *testing.F) {
+	for _, s := range []string{"m128n64k64s8c1", "m0n0k0s0c0", "m9999n9999k9999s999c99", "x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		tile, err := ParseTile(s)
+		if err != nil {
+			return
+		}
+		require.Equal(t, s, tile.String())
+		if p, err := NewPlan(arch.SM90, tile, ir.Computation{}); err == nil {
+			checkStorage(t, p, ir.Computation{})
+		}
+	})
+}
+
+// region is a piece of shared memory.
+type region struct {
+	name        string
+	at, size    int
+	alignment   int
+	mustBeThere bool
+}
+
+// regions lists what the skeleton keeps in shared memory, counted here on its own.
+func regions(p *Plan, c ir.Computation) []region {
+	t, s := p.Tile, p.Storage
+	gumbel := c.Sampler == ir.Gumbel
+	return []region{
+		{"ring", 0, t.Stages * (t.M + t.N) * t.K * 2, 1024, true}, // swizzle atoms
+		{"noise", s.Noise, 16 * t.N, 16, gumbel},                  // read as v4.b32
+		{"keys", s.Keys, 8 * t.N, 16, true},                       // two rows read as v4.b32
+		{"scale", s.Scale, 8 * t.N, 8, gumbel && c.Chain.Temperature},
+		{"full", s.Full, 8 * t.Stages, 8, true}, // mbarriers
+		{"empty", s.Empty, 8 * t.Stages, 8, true},
+		{"flag", s.Flag, 4, 4, true},
+	}
+}
+
+func checkStorage(t testing.TB, p *Plan, c ir.Computation) {
+	var there []region
+	for _, r := range regions(p, c) {
+		if !r.mustBeThere {
+			require.Zero(t, r.at, "%s: %s takes no room", p.Tile, r.name)
+			continue
+		}
+		require.Zero(t, r.at%r.alignment, "%s: %s at %d", p.Tile, r.name, r.at)
+		there = append(there, r)
+	}
+	slices.SortFunc(there, func(a, b region) int { return cmp.Compare(a.at, b.at) })
+	end := 0
+	for _, r := range there {
+		require.GreaterOrEqual(t, r.at, end, "%s: %s overlaps what stands before it", p.Tile, r.name)
+		require.Less(t, r.at-end, 16, "%s: a gap before %s", p.Tile, r.name)
+		end = r.at + r.size
+	}
+	s := p.Storage
+	require.LessOrEqual(t, end, s.Total, "%s", p.Tile)
+	require.Less(t, s.Total-end, 16, "%s: a gap at the end", p.Tile)
+	require.LessOrEqual(t, s.Total, p.Arch.MaxSharedPerCTA)
+	require.Equal(t, s.Ring, there[0].size)
+	require.Equal(t, s.Stage, s.WeightStage+s.HiddenStage)
+	// Swizzle atoms hold 8 rows: both operands, and each CTA's share of a multicast, start at one.
+	for _, bytes := range []int{s.Stage, s.WeightStage, s.HiddenStage / p.Tile.Cluster} {
+		require.Zero(t, bytes%1024, "%s: %d bytes", p.Tile, bytes)
+	}
+}
+
+func TestStorageIsCountedToTheByte(t *testing.T) {
+	everyPlan(t, func(p *Plan, c ir.Computation) { checkStorage(t, p, c) })
+}
+
+// setmaxnreg moves registers inside what the CTA got at launch, and takes multiples of 8 from 24 to 256 (PTX ISA, section
+// "setmaxnreg").
+func TestRegisterSharesFitTheFile(t *testing.T) {
+	everyPlan(t, func(p *Plan, _ ir.Computation) {
+		a, l := p.Arch, p.Pipeline
+		require.Equal(t, 128*(l.Consumers+1), l.Threads)
+		require.Equal(t, p.Tile.M, 64*l.Consumers)
+		require.LessOrEqual(t, l.Threads, a.MaxThreadsPerCTA)
+		require.LessOrEqual(t, l.LaunchRegisters, a.MaxRegistersPerThread)
+		granted := (l.LaunchRegisters + a.RegisterUnit - 1) / a.RegisterUnit * a.RegisterUnit
+		require.LessOrEqual(t, granted*l.Threads, a.Registers, "%s", p.Tile)
+		if l.ProducerRegisters == 0 {
+			require.Equal(t, l.LaunchRegisters, l.ConsumerRegisters)
+		} else {
+			require.LessOrEqual(t, 128*(l.ProducerRegisters+l.Consumers*l.ConsumerRegisters), granted*l.Threads, "%s", p.Tile)
+			for _, n := range []int{l.ProducerRegisters, l.ConsumerRegisters} {
+				require.Zero(t, n%8)
+				require.True(t, 24 <= n && n <= 256, "%d registers", n)
+			}
+			require.Less(t, l.ProducerRegisters, l.LaunchRegisters)
+			require.Greater(t, l.ConsumerRegisters, l.LaunchRegisters)
+		}
+		require.Equal(t, 64*p.Tile.N/128, l.Accumulators, "a warpgroup holds 64 x N float32")
+		require.Less(t, l.Accumulators, l.ConsumerRegisters)
+		require.Equal(t, 4*l.Consumers*p.Tile.Cluster, l.EmptyArrivals, "one arrival for each consumer warp of the cluster")
+	})
+}
+
+func TestRejectsNameTheRule(t *testing.T) {
+	for name, want := range map[string]string{
+		"m256n64k64s4c1":  "M is 64, 128 or 192",
+		"m0n64k64s4c1":    "M is 64, 128 or 192",
+		"m128n0k64s4c1":   "N is 8 or a multiple of 16",
+		"m128n24k64s4c1":  "N is 8 or a multiple of 16",
+		"m128n272k64s4c1": "up to 256",
+		"m128n64k32s4c1":  "K is 64",
+		"m128n64k128s4c1": "K is 64",
+		"m128n64k64s1c1":  "stages are 2 to 16",
+		"m128n64k64s17c1": "stages are 2 to 16",
+		"m128n64k64s4c0":  "power of two up to 8",
+		"m128n64k64s4c3":  "power of two up to 8",
+		"m128n64k64s4c16": "power of two up to 8",
+		"m128n8k64s4c2":   "multicasts N/cluster rows",
+		"m128n48k64s4c4":  "multicasts N/cluster rows",
+		"m192n256k64s4c1": "needs 235600 bytes of shared memory; sm_90 has 232448",
+		"m192n256k64s3c1": "registers a consumer thread; there are 160",
+	} {
+		tile, err := ParseTile(name)
+		require.NoError(t, err)
+		_, err = NewPlan(arch.SM90, tile, ir.Computation{})
+		var r *Reject
+		require.ErrorAs(t, err, &r, name)
+		require.Equal(t, tile, r.Tile)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "tile "+name)
+	}
+	for _, hostile := range []Tile{{}, {-64, 8, 64, 4, 1}, {64, -8, 64, 4, 1}, {64, 8, 64, 4, -1}, {1 << 62, 1 << 62, 64, 1 << 62, 1 << 62}} {
+		_, err := NewPlan(arch.SM90, hostile, ir.Computation{})
+		require.Error(t, err)
+	}
+}
+
+// The order is part of the contract: a tie in a measurement goes to the first.
+func TestCandidatesInFixedOrder(t *testing.T) {
+	var text bytes.Buffer
+	c := computation(t, ir.Gumbel, "softcap=30,bias,mask,temperature")
+	first, last := 1, ""
+	for batch := 1; batch <= 301; batch++ {
+		list := ""
+		if batch <= 300 {
+			list = listCandidates(c, batch)
+		}
+		if list != last && last != "" {
+			fmt.Fprintf(&text, "batch %d to %d\n%s", first, batch-1, last)
+			first = batch
+		}
+		last = list
+	}
+	golden.File(t, "testdata/candidates.txt", text.Bytes())
+}
+
+func listCandidates(c ir.Computation, batch int) string {
+	var text strings.Builder
+	plans, rejects := Candidates(arch.SM90, c, batch)
+	for _, p := range plans {
+		fmt.Fprintf(&text, "    %-16s %6d bytes, %d threads, %d/%d registers\n",
+			p.Tile, p.Storage.Total, p.Pipeline.Threads, p.Pipeline.LaunchRegisters, p.Pipeline.ConsumerRegisters)
+	}
+	for _, r := range rejects {
+		fmt.Fprintf(&text, "    %-16s %s\n", r.Tile, r.Reason)
+	}
+	return text.String()
+}
+
+func TestCandidatesHoldWhatTheyPromise(t *testing.T) {
+	for _, c := range []ir.Computation{computation(t, ir.Greedy, "none"), computation(t, ir.Gumbel, "temperature")} {
+		for batch := range 300 {
+			plans, _ := Candidates(arch.SM90, c, batch)
+			require.NotEmpty(t, plans)
+			seen := map[Tile]bool{}
+			for _, p := range plans {
+				require.False(t, seen[p.Tile], "%s twice", p.Tile)
+				seen[p.Tile] = true
+				deeper := p.Tile
+				deeper.Stages++
+				_, err := NewPlan(arch.SM90, deeper, c)
+				require.True(t, err != nil || p.Tile.Stages == 12, "%s could be deeper", p.Tile)
+			}
+			d, err := Default(arch.SM90, c, batch)
+			require.NoError(t, err)
+			require.True(t, seen[d.Tile], "the default %s for batch %d is a candidate", d.Tile, batch)
+			require.True(t, d.Tile.N >= batch || d.Tile.N == 256)
+		}
+	}
+}
