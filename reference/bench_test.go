@@ -45,3 +45,15 @@ func BenchmarkUniformRow(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkPair(b *testing.B) {
+	r := Row(1, 2, 3, 4)
+	var sum uint64
+	for i := 0; b.Loop(); i++ {
+		x, y := r.Pair(i)
+		sum += x ^ y
+	}
+	if sum == 0 {
+		b.Fatal()
+	}
+}

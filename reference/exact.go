@@ -35,7 +35,7 @@ func (r *Request) ScoreOf(b, token int) (score, bound float64) {
 // exactRaw is the raw logit y.
 func (r *Request) exactRaw(b, token int) bounded {
 	if r.Logits != nil {
-		return bounded{float64(r.Logits[b*r.Shape.Vocab+token]), 0}
+		return bounded{float64(r.logits(b)[token]), 0}
 	}
 	return dotBound(r.hidden(b), r.weights(token))
 }

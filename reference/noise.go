@@ -41,8 +41,8 @@ func (r RowState) Bits(id int) uint64 {
 
 // Pair returns the random bits of two tokens: of id with bit 3 clear and of id with bit 3 set.
 func (r RowState) Pair(id int) (low, high uint64) {
-	w := Philox([4]uint32{uint32(id) &^ pairBit, r.s0, r.s1, r.s2}, [2]uint32{elementKey0, elementKey1})
-	return uint64(w[1])<<32 | uint64(w[0]), uint64(w[3])<<32 | uint64(w[2])
+	w0, w1, w2, w3 := philox(uint32(id)&^pairBit, r.s0, r.s1, r.s2, elementKey0, elementKey1)
+	return uint64(w1)<<32 | uint64(w0), uint64(w3)<<32 | uint64(w2)
 }
 
 // Uniform returns w = (x + 1/2) / 2^64 and 1 - w, each with full relative precision; neither is ever 0, though the one

@@ -30,7 +30,7 @@ type Request struct {
 	Mask                  []uint32
 	MaskStride, MaskWords int
 
-	// Logits [Batch, Vocab], where not nil, stands for the raw logits y; then H and W are nil.
+	// Logits [Batch, Vocab], or [Vocab] for all rows, where not nil, stands for the raw logits y; then H and W are nil.
 	Logits []float32
 	// Noise [Batch, Vocab], where not nil, stands for the noise g.
 	Noise []float32
@@ -72,6 +72,14 @@ func orTight(ld, hidden int) int {
 
 // hidden is row b of H.
 func (r *Request) hidden(b int) []uint16 { return r.H[b*r.ldh():][:r.Shape.Hidden] }
+
+// logits is row b of Logits.
+func (r *Request) logits(b int) []float32 {
+	if len(r.Logits) == r.Shape.Vocab {
+		return r.Logits
+	}
+	return r.Logits[b*r.Shape.Vocab:][:r.Shape.Vocab]
+}
 
 // weights is row v of W.
 func (r *Request) weights(v int) []uint16 { return r.W[v*r.ldw():][:r.Shape.Hidden] }

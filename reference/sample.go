@@ -129,8 +129,7 @@ func (j *job) work() []best {
 
 func (j *job) scanInjected(out []best, first, last int) {
 	for b := range j.rows {
-		y := j.req.Logits[b*j.req.Shape.Vocab:]
-		j.rows[b].scan(&out[b], first, y[first:last])
+		j.rows[b].scan(&out[b], first, j.req.logits(b)[first:last])
 	}
 }
 

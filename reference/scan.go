@@ -15,64 +15,95 @@ var gumbelBound = func() (bound [65]float32) {
 	return bound
 }()
 
+// group is up to 16 neighbouring tokens on their way through the epilogue; first is a multiple of 16.
+type group struct {
+	first int
+	n     int
+	z     [tileTokens]float32
+	live  uint32 // bit i: token first+i is allowed and its z is not NaN
+}
+
 // scan adds tokens first, first+1, ... with raw logits y to the row's best. first is a multiple of 16.
 func (w *row) scan(b *best, first int, y []float32) {
 	if w.badT {
 		return
 	}
-	if w.greedy || w.noise != nil {
-		for i, l := range y {
-			w.scanGiven(b, first+i, l)
-		}
-		return
-	}
-	for base := 0; base < len(y); base += 2 * pairBit {
-		for i := base; i < min(base+pairBit, len(y)); i++ {
-			low, high := w.state.Pair(first + i)
-			w.scanRandom(b, first+i, y[i], low)
-			if j := i + pairBit; j < len(y) {
-				w.scanRandom(b, first+j, y[j], high)
-			}
+	var g group
+	for base := 0; base < len(y); base += tileTokens {
+		w.logits(b, &g, first+base, y[base:min(base+tileTokens, len(y))])
+		switch {
+		case g.live == 0:
+		case w.greedy:
+			w.addGreedy(b, &g)
+		case w.noise != nil:
+			w.addInjected(b, &g)
+		default:
+			w.addRandom(b, &g)
 		}
 	}
 }
 
-// scanGiven adds one token that needs no random bits.
-func (w *row) scanGiven(b *best, v int, y float32) {
-	z, ok := w.logit(b, v, y)
-	if !ok {
-		return
+// logits fills the group with the z of tokens first, first+1, ...; a NaN among the allowed is noted.
+func (w *row) logits(b *best, g *group, first int, y []float32) {
+	g.first, g.n, g.live = first, len(y), 0
+	for i, l := range y {
+		if w.chain.Mask && !w.allowed(first+i) {
+			continue
+		}
+		z := w.transform(l, first+i)
+		if z != z {
+			b.nan = true
+			continue
+		}
+		g.z[i] = z
+		g.live |= 1 << i
 	}
-	if !w.greedy {
-		z = w.addNoise(z, w.noise[v])
-		b.nan = b.nan || z != z
-	}
-	b.add(candidate{z, int32(v)})
 }
 
-// scanRandom adds one token with its random bits x. The score never falls as the noise rises, rounding included, so a
-// token whose score under gumbelBound lies below the runner-up loses whatever its noise is.
-func (w *row) scanRandom(b *best, v int, y float32, x uint64) {
-	z, ok := w.logit(b, v, y)
-	if !ok {
-		return
+func (w *row) addGreedy(b *best, g *group) {
+	for i, z := range g.z[:g.n] {
+		if g.live>>i&1 == 1 {
+			b.add(candidate{z, int32(g.first + i)})
+		}
 	}
+}
+
+func (w *row) addInjected(b *best, g *group) {
+	for i, z := range g.z[:g.n] {
+		if g.live>>i&1 == 0 {
+			continue
+		}
+		s := w.addNoise(z, w.noise[g.first+i])
+		if s != s {
+			b.nan = true
+			continue
+		}
+		b.add(candidate{s, int32(g.first + i)})
+	}
+}
+
+func (w *row) addRandom(b *best, g *group) {
+	for i := range pairBit {
+		pair := g.live >> i & (1 | 1<<pairBit)
+		if pair == 0 {
+			continue
+		}
+		low, high := w.state.Pair(g.first + i)
+		if pair&1 != 0 {
+			w.addBits(b, g, i, low)
+		}
+		if pair>>pairBit != 0 {
+			w.addBits(b, g, i+pairBit, high)
+		}
+	}
+}
+
+// addBits adds one token with its random bits x. The score never falls as the noise rises, rounding included, so a
+// token whose score under gumbelBound lies below the runner-up's loses whatever its noise is.
+func (w *row) addBits(b *best, g *group, i int, x uint64) {
+	z := g.z[i]
 	if !w.noSkip && w.addNoise(z, gumbelBound[bits.LeadingZeros64(x)]) < b.second.score {
 		return
 	}
-	b.add(candidate{w.addNoise(z, float32(Gumbel(x))), int32(v)})
-}
-
-// logit returns an allowed token's z; it reports false where there is nothing to add: the token is masked, or NaN,
-// which it notes.
-func (w *row) logit(b *best, v int, y float32) (float32, bool) {
-	if w.chain.Mask && !w.allowed(v) {
-		return 0, false
-	}
-	z := w.transform(y, v)
-	if z != z {
-		b.nan = true
-		return 0, false
-	}
-	return z, true
+	b.add(candidate{w.addNoise(z, float32(Gumbel(x))), int32(g.first + i)})
 }

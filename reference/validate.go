@@ -56,7 +56,10 @@ func (r *Request) validateLogits() error {
 	if r.H != nil || r.W != nil {
 		return wrong("Logits", "set", "no H and no W beside it")
 	}
-	return exactLength("Logits", len(r.Logits), r.Batch*r.Shape.Vocab)
+	if n := len(r.Logits); n != r.Shape.Vocab && n != r.Batch*r.Shape.Vocab {
+		return wrong("len(Logits)", n, "%d or %d rows of that", r.Shape.Vocab, r.Batch)
+	}
+	return nil
 }
 
 // matrix checks rows of cols elements, ld apart; the last row may end early.
