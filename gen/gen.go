@@ -30,6 +30,8 @@ type Request struct {
 	Batch int
 	// Tile overrides the choice, if not zero.
 	Tile tiling.Tile
+	// Options are variants that compute the same.
+	Options templates.Options
 }
 
 // Artifact is an emitted kernel.
@@ -65,7 +67,7 @@ func Emit(r Request) (*Artifact, error) {
 	if err != nil {
 		return nil, err
 	}
-	kernel, err := templates.SM90(plan, r.Computation)
+	kernel, err := templates.SM90(plan, r.Computation, r.Options)
 	if err != nil {
 		return nil, fmt.Errorf("gen: template: %w", err)
 	}

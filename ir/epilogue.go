@@ -36,7 +36,14 @@ func (b *builder) logit(c Chain) *Node {
 
 // Score is the graph from one accumulator to the score that is compared (package comment). A masked token scores -inf
 // whatever its logit is; a NaN logit scores NaN.
-func Score(c Computation) *Graph {
+func Score(c Computation) *Graph { return score(c, noise) }
+
+// Bound is the graph of a cheap upper bound of Score: the same expression over a bound of the noise. Rounding is monotone
+// and no temperature is negative, so that the float32 results keep the order too: what the bound does not let reach a
+// threshold, the score does not reach. A NaN score has a NaN bound. Without noise it is Score itself.
+func Bound(c Computation) *Graph { return score(c, noiseBound) }
+
+func score(c Computation, noise func(*builder) *Node) *Graph {
 	c = c.Normalize()
 	b := newBuilder()
 	s := b.logit(c.Chain)

@@ -108,3 +108,19 @@ func TestFma32(t *testing.T) {
 	z := float32(math.Ldexp(1, -60))
 	require.Equal(t, math.Float32frombits(math.Float32bits(float32(1+math.Ldexp(1, -11)))+1), Fma32(x, y, z))
 }
+
+func TestBoundHoldsAtEveryExponent(t *testing.T) {
+	c := Computation{Chain: Chain{Temperature: true}}
+	g, bound := Score(c), Bound(c)
+	for _, x := range words() {
+		for _, at := range [][3]float32{{0, 1, 1}, {20.5, 0.25, 1}, {-3, 1, 0.7}, {1e30, 1, 1e-30}, {5, 1, 0}, {-1e-40, 1, 1e-38}} {
+			in := Values{
+				F: map[Input]float32{InLogit: at[0], InAlpha: at[1], InTau: at[2]},
+				U: map[Input]uint32{InLow: uint32(x), InHigh: uint32(x >> 32)},
+			}
+			s, b := Eval(g, in), Eval(bound, in)
+			require.False(t, b < s, "x=%#x at %v: score %v passes its bound %v", x, at, s, b)
+		}
+	}
+	require.False(t, bound.Reads(InLow), "half the random bits are enough")
+}

@@ -40,3 +40,14 @@ func Noise() *Graph {
 	b := newBuilder()
 	return Optimize(b.finish(noise(b)))
 }
+
+// boundMargin lifts noiseBound over every rounding: the noise's own error of 2^-20 (1+|g|), at most 2.3e-5 where the high
+// word is not 0, the error of lg2 over 32 binades, 5.3e-6, and the last multiply-add's, 1.9e-6.
+const boundMargin = 1.0 / (1 << 14)
+
+// noiseBound builds an upper bound of noise's float32 result from the high word h alone: E = -log1p(-w) >= w >= h/2^32,
+// so g <= 32 ln2 - ln h. For h = 0 it is +inf.
+func noiseBound(b *builder) *Node {
+	log := b.op(OpLg2, b.op(OpFloat, b.input(InHigh)))
+	return b.op(OpFma, log, b.f(-math.Ln2), b.f(32*math.Ln2+boundMargin))
+}

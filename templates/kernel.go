@@ -17,8 +17,15 @@ type Kernel struct {
 	Params []manifest.Param
 }
 
+// Options are variants of a kernel that compute the same.
+type Options struct {
+	// Exhaustive computes every score in full, where kernels otherwise skip those that a bound rules out. It is there to
+	// be compared with.
+	Exhaustive bool
+}
+
 // EntryName names the kernel of a tile and computation, as an identifier of PTX and C.
-func EntryName(arch string, t tiling.Tile, c ir.Computation) string {
+func EntryName(arch string, t tiling.Tile, c ir.Computation, o Options) string {
 	c = c.Normalize()
 	text := fmt.Sprintf("fsgen_%s_%s_%s", arch, t, c.Sampler)
 	if chain := c.Chain.String(); chain != "none" {
@@ -26,6 +33,9 @@ func EntryName(arch string, t tiling.Tile, c ir.Computation) string {
 	}
 	if c.Score {
 		text += "_score"
+	}
+	if o.Exhaustive {
+		text += "_exhaustive"
 	}
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -91,18 +91,43 @@ func pairState(f *ptx.Func, pair ptx.B32) pairNoise {
 	return pairNoise{hi, lo}
 }
 
-// tokenWords finishes the per-token call: words 0 and 1 are the bits of the pair's token with bit 3 clear (low, high),
-// words 2 and 3 of the one with it set.
-func tokenWords(f *ptx.Func, row rowNoise, pair pairNoise) [4]ptx.B32 {
+// tokenState is the per-token call short of its last round: enough for the high words of both tokens by two short
+// products, and for the low words if they turn out to be needed.
+type tokenState struct {
+	c [4]ptx.B32
+}
+
+// tokenRounds runs the per-token call up to its last round.
+func tokenRounds(f *ptx.Func, row rowNoise, pair pairNoise) tokenState {
 	c2 := f.B32()
 	f.XorB32(c2, pair.hi, row.s2)
 	hi, lo := mulHiLo(f, c2, philoxM1)
 	c := [4]ptx.B32{f.B32(), lo, f.B32(), row.r}
 	f.XorB32(c[0], hi, row.p)
 	f.XorB32(c[2], row.q, pair.lo)
-	for round := 2; round < philoxRounds; round++ {
+	for round := 2; round < philoxRounds-1; round++ {
 		k0, k1 := tokenKey(round)
 		c = philoxRound(f, c, k0, k1)
 	}
-	return c
+	return tokenState{c}
 }
+
+// high returns words 1 and 3 of the call: the high halves of the bits of the pair's token with bit 3 clear and of the
+// one with it set.
+func (s tokenState) high(f *ptx.Func) [2]ptx.B32 {
+	w := [2]ptx.B32{f.B32("high"), f.B32("high")}
+	f.MulLoU32(w[0], s.c[2], imm32(philoxM1))
+	f.MulLoU32(w[1], s.c[0], imm32(philoxM0))
+	return w
+}
+
+// low returns words 0 and 2, the low halves.
+func (s tokenState) low(f *ptx.Func) [2]ptx.B32 {
+	k0, k1 := tokenKey(philoxRounds - 1)
+	hi0, hi1 := f.B32(), f.B32()
+	f.MulHiU32(hi0, s.c[0], imm32(philoxM0))
+	f.MulHiU32(hi1, s.c[2], imm32(philoxM1))
+	return [2]ptx.B32{xor(f, hi1, s.c[1], k0), xor(f, hi0, s.c[3], k1)}
+}
+
+func imm32(x uint32) ptx.Imm { return ptx.Imm(x) }

@@ -21,7 +21,10 @@ type sm90 struct {
 	plan  *tiling.Plan
 	c     ir.Computation
 	score *ir.Graph
+	bound *ir.Graph
 	sig   *sm90Params
+
+	options Options
 
 	smem  ptx.B32 // base of dynamic shared memory
 	tid   ptx.B32
@@ -40,7 +43,7 @@ type sm90 struct {
 }
 
 // SM90 builds the kernel of a plan for sm_90.
-func SM90(plan *tiling.Plan, c ir.Computation) (*Kernel, error) {
+func SM90(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	c = c.Normalize()
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -49,7 +52,7 @@ func SM90(plan *tiling.Plan, c ir.Computation) (*Kernel, error) {
 	m.Comment("Fused LM head: logits by wgmma, " + c.Sampler.String() + " sampling in the epilogue.")
 	m.Comment("Tile " + plan.Tile.String() + ", transform " + c.Chain.String() + ".")
 	shared := m.ExternShared("fsgen_shared", 1024)
-	f := m.Entry(EntryName(plan.Arch.Name, plan.Tile, c))
+	f := m.Entry(EntryName(plan.Arch.Name, plan.Tile, c, o))
 	f.Reqntid(plan.Pipeline.Threads, 1, 1)
 	if plan.Pipeline.ProducerRegisters > 0 {
 		f.MaxRegs = plan.Pipeline.LaunchRegisters // ptxas honours setmaxnreg only when it knows the count at entry
@@ -57,7 +60,8 @@ func SM90(plan *tiling.Plan, c ir.Computation) (*Kernel, error) {
 	if plan.Tile.Cluster > 1 {
 		f.Reqnctapercluster(plan.Tile.Cluster, 1, 1)
 	}
-	k := &sm90{f: f, t: plan.Tile, plan: plan, c: c, score: ir.Score(c), sig: newSM90Params(f, plan, c)}
+	k := &sm90{f: f, t: plan.Tile, plan: plan, c: c, options: o,
+		score: ir.Score(c), bound: ir.Bound(c), sig: newSM90Params(f, plan, c)}
 	k.build(shared)
 	if err := m.Err(); err != nil {
 		return nil, err

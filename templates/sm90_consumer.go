@@ -21,6 +21,7 @@ type consumer struct {
 	maskBase, biasBase        ptx.B64
 	maskStride, maskWords     ptx.B32
 	biasStride                ptx.B32
+	keys                      ptx.B64
 	seeds, positions, temps   ptx.B64
 	seedStride, posStride     ptx.B32
 	tempStride, draw, tagWord ptx.B32
@@ -57,7 +58,9 @@ func (k *sm90) consumer() {
 	c.changeRows(column, past, finish)
 
 	tile := c.newTile(row)
-	c.multiply()
+	shared := c.publishBests()
+	c.multiply(func() { c.fetchBests(shared) })
+	c.adoptBests(shared)
 	c.epilogue(tile)
 	f.AddU32(n, n, k.stride)
 	f.Bra(loop)
@@ -92,6 +95,7 @@ func (c *consumer) coordinates() {
 
 func (c *consumer) loadParams() {
 	f, s := c.f, c.sig
+	c.keys = loadPointer(f, s.keys, "keys")
 	if c.c.Sampler == ir.Gumbel {
 		c.seeds, c.seedStride = loadPointer(f, s.seeds, "seeds"), loadU32(f, s.seedStride, "seed_stride")
 		c.positions, c.posStride = loadPointer(f, s.positions, "positions"), loadU32(f, s.positionStride, "position_stride")
@@ -124,8 +128,9 @@ func (c *consumer) syncConsumers() {
 	c.f.BarSync(ptx.Imm(1), ptx.Threads(ptx.Imm(128*c.plan.Pipeline.Consumers)))
 }
 
-// multiply accumulates one tile over all stages. While the tensor core works on a stage, the one before is given back.
-func (c *consumer) multiply() {
+// multiply accumulates one tile over all stages. While the tensor core works on a stage, the one before is given back;
+// while it works on the last, meanwhile is emitted.
+func (c *consumer) multiply(meanwhile func()) {
 	f, s := c.f, c.plan.Storage
 	f.Comment("Multiply: all k steps of one tile.")
 	step, prev := f.B32("step"), f.B32("previous_stage")
@@ -150,6 +155,7 @@ func (c *consumer) multiply() {
 	more := f.Pred("more")
 	f.SetpU32(ptx.LT, more, step, c.ksteps)
 	f.Bra(head).If(more)
+	meanwhile()
 	f.WgmmaWaitGroup(0)
 	c.release(prev)
 }

@@ -96,12 +96,14 @@ func (c *consumer) epilogue(t *tile) {
 	f.Bra(head).If(more)
 }
 
-// element is one row (a column of the tile) of the group: the scores of the thread's two tokens.
+// element is one row (a column of the tile) of the group: the inputs of the thread's two tokens.
 type element struct {
-	scores [2]ptx.F32
+	in    [2]inputs
+	state tokenState
 }
 
-// body handles blocks of 8 columns: z holds, for each, the two tokens' logits in two adjacent columns.
+// body handles blocks of 8 columns: z holds, for each, the two tokens' logits in two adjacent columns. Only a bound of
+// each score is compared with the row's best; where any in the warp reaches it, the scores are computed in full.
 func (c *consumer) body(t *tile, z []ptx.F32, columns ptx.B32) {
 	f, s := c.f, c.plan.Storage
 	keys := c.at(columns, 8)
@@ -114,13 +116,17 @@ func (c *consumer) body(t *tile, z []ptx.F32, columns ptx.B32) {
 		for q := range 2 {
 			e := c.element(t, z[4*block+q], z[4*block+2+q], columns, 8*block+q)
 			threshold := scoreThreshold(f, words[2*q+1])
-			for i := range e.scores {
-				c.either(hit, ptx.GEU, e.scores[i], threshold, len(elements) == 0 && i == 0)
+			for i := range e.in {
+				bound := lower(f, c.bound, e.in[i])
+				c.either(hit, ptx.GEU, bound, threshold, len(elements) == 0 && i == 0)
 			}
 			elements = append(elements, e)
 		}
 	}
 	any, skip := f.Pred("any"), f.Label("no_hit")
+	if c.options.Exhaustive {
+		f.SetpB32(ptx.EQ, hit, c.lane, c.lane)
+	}
 	f.VoteSyncAnyPred(any, hit, ptx.Imm(0xFFFFFFFF))
 	f.Bra(skip).IfNot(any)
 	c.update(t, elements, columns)
@@ -136,25 +142,35 @@ func (c *consumer) either(p ptx.Pred, cmp ptx.Cmp, a, b ptx.F32, first bool) {
 	}
 }
 
-// element scores the thread's two tokens for one row: column `offset` past the thread's first.
+// element gathers the inputs of the thread's two tokens for one row: column `offset` past the thread's first.
 func (c *consumer) element(t *tile, low, high ptx.F32, columns ptx.B32, offset int) element {
-	f := c.f
-	in := [2]inputs{}
+	var e element
+	in := &e.in
 	for i, z := range []ptx.F32{low, high} {
 		in[i] = inputs{f: map[ir.Input]ptx.F32{ir.InLogit: z}, u: map[ir.Input]ptx.B32{}, p: map[ir.Input]ptx.Pred{}}
 	}
-	c.rowInputs(t, &in, columns, offset)
-	c.noiseInputs(t, &in, columns, offset)
-	var e element
-	for i := range in {
-		e.scores[i] = lower(f, c.score, in[i])
-	}
+	c.rowInputs(t, in, columns, offset)
+	c.noiseInputs(t, &e, columns, offset)
 	return e
 }
 
-// noiseInputs loads a row's noise words and temperature from shared memory and draws the random bits.
-func (c *consumer) noiseInputs(t *tile, in *[2]inputs, columns ptx.B32, offset int) {
-	f, s := c.f, c.plan.Storage
+// scores computes the two scores of an element in full.
+func (c *consumer) scores(e element) (s [2]ptx.F32) {
+	if c.c.Sampler == ir.Gumbel {
+		low := e.state.low(c.f)
+		for i := range e.in {
+			e.in[i].u[ir.InLow] = low[i]
+		}
+	}
+	for i := range s {
+		s[i] = lower(c.f, c.score, e.in[i])
+	}
+	return s
+}
+
+// noiseInputs loads a row's noise words and temperature from shared memory and draws the high halves of the random bits.
+func (c *consumer) noiseInputs(t *tile, e *element, columns ptx.B32, offset int) {
+	f, s, in := c.f, c.plan.Storage, &e.in
 	if c.c.Chain.Temperature {
 		pair := f.NewF32s("scale", 2)
 		f.LdSharedV2F32(pair, c.at(columns, 8).Off(s.Scale+8*offset))
@@ -165,9 +181,9 @@ func (c *consumer) noiseInputs(t *tile, in *[2]inputs, columns ptx.B32, offset i
 	if c.c.Sampler == ir.Gumbel {
 		row := f.NewB32s("noise", 4)
 		f.LdSharedV4B32(row, c.at(columns, 16).Off(s.Noise+16*offset))
-		words := tokenWords(f, rowNoise{row[0], row[1], row[2], row[3]}, t.pair)
-		for i := range in {
-			in[i].u[ir.InLow], in[i].u[ir.InHigh] = words[2*i], words[2*i+1]
+		e.state = tokenRounds(f, rowNoise{row[0], row[1], row[2], row[3]}, t.pair)
+		for i, high := range e.state.high(f) {
+			in[i].u[ir.InHigh] = high
 		}
 	}
 }
@@ -216,14 +232,15 @@ func (c *consumer) maskInputs(t *tile, in *[2]inputs, row ptx.B32, active ptx.Pr
 	}
 }
 
-// update joins the group's scores with the rows' keys in shared memory. The eight lanes that share a row first settle it
+// update computes the group's scores in full and joins them with the rows' keys in shared memory. The eight lanes that share a row first settle it
 // among themselves by recursive halving: each exchange halves both the lanes of a row and the rows of a lane, so that one
 // atomic a row and warp is left, however many scores beat the old key.
 func (c *consumer) update(t *tile, elements []element, columns ptx.B32) {
 	f := c.f
 	keys := make([]ptx.B64, len(elements))
 	for i, e := range elements {
-		low, high := scoreKey(f, e.scores[0], t.id[0], t.valid[0]), scoreKey(f, e.scores[1], t.id[1], t.valid[1])
+		s := c.scores(e)
+		low, high := scoreKey(f, s[0], t.id[0], t.valid[0]), scoreKey(f, s[1], t.id[1], t.valid[1])
 		keys[i] = f.B64()
 		f.MaxU64(keys[i], low, high)
 	}

@@ -53,9 +53,9 @@ func (c *consumer) at(row ptx.B32, size int) ptx.B32 {
 // publishRow joins a row's best of this CTA with those of the others.
 func (c *consumer) publishRow(inTile, row ptx.B32) {
 	f := c.f
-	key, addr := f.B64("key"), loadPointer(f, c.sig.keys, "keys")
+	key, addr := f.B64("key"), f.B64()
 	f.LdSharedB64(key, c.at(inTile, 8).Off(c.plan.Storage.Keys))
-	f.MadWideU32(addr, row, ptx.Imm(8), addr)
+	f.MadWideU32(addr, row, ptx.Imm(8), c.keys)
 	active := f.Pred("active")
 	f.SetpU32(ptx.LT, active, row, c.batch)
 	f.RedGlobalMaxU64(addr, key, ptx.RelaxedGPU).If(active)
@@ -177,7 +177,6 @@ func (c *consumer) finish() {
 // writeResults turns every row's key into its token and status, and leaves the workspace zero.
 func (c *consumer) writeResults() {
 	f := c.f
-	keys := loadPointer(f, c.sig.keys, "keys")
 	tokens, status := loadPointer(f, c.sig.tokens, "tokens"), loadPointer(f, c.sig.status, "status")
 	row, out := f.B32("batch_row"), f.Pred("out")
 	f.MovB32(row, c.thread)
@@ -185,7 +184,7 @@ func (c *consumer) writeResults() {
 	f.SetpU32(ptx.GE, out, row, c.batch)
 	f.Bra(c.done).If(out)
 	key, addr := f.B64("key"), f.B64()
-	f.MadWideU32(addr, row, ptx.Imm(8), keys)
+	f.MadWideU32(addr, row, ptx.Imm(8), c.keys)
 	f.AtomGlobalExchB64(key, addr, ptx.Imm(0), ptx.RelaxedGPU)
 	high, low := f.B32("key_high"), f.B32("key_low")
 	f.MovUnpackB64(low, high, key)

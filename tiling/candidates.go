@@ -1,6 +1,8 @@
 package tiling
 
 import (
+	"slices"
+
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/ir"
 )
@@ -35,6 +37,16 @@ func widthsFor(batch int) []int {
 	return widths[len(widths)-1:]
 }
 
+// Widths lists the tile widths N that serve batches up to a size: every one below the first that holds it, and that one.
+func Widths(batch int) []int {
+	for i, n := range widths {
+		if batch <= n {
+			return slices.Clone(widths[:i+1])
+		}
+	}
+	return slices.Clone(widths)
+}
+
 // deepest finds the most stages, up to 12, with which a tile fits; past that a deeper ring hides no more latency.
 func deepest(a arch.Arch, c ir.Computation, t Tile) (*Plan, *Reject) {
 	var last *Reject
@@ -48,12 +60,16 @@ func deepest(a arch.Arch, c ir.Computation, t Tile) (*Plan, *Reject) {
 	return nil, last
 }
 
-// Default returns the tile for a batch size without measuring: 128 rows, the narrowest width that holds the batch, and a
-// cluster of two where the hidden states' traffic rivals that of the weights (N >= 128).
+// Default returns the tile for a batch size without measuring: the narrowest width that holds the batch; 192 rows while
+// three consumer warpgroups have the registers for it, since fewer, larger items pay fewer epilogues; from N = 128 on 128
+// rows and a cluster of two, since the hidden states' traffic then rivals that of the weights (docs/NOTES.md).
 func Default(a arch.Arch, c ir.Computation, batch int) (*Plan, error) {
-	t := Tile{M: 128, N: widthsFor(max(batch, 1))[0], K: stageK, Cluster: 1}
-	if t.N >= 128 {
-		t.Cluster = 2
+	t := Tile{M: 192, N: widthsFor(max(batch, 1))[0], K: stageK, Cluster: 1}
+	switch {
+	case t.N >= 128:
+		t.M, t.Cluster = 128, 2
+	case t.N > 64:
+		t.M = 128
 	}
 	p, r := deepest(a, c, t)
 	if p == nil {

@@ -1,0 +1,91 @@
+package sampler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/reference"
+)
+
+// cpuDevice is the reference sampler as a device.
+type cpuDevice struct {
+	fallback error
+}
+
+func newCPU(fallback error) backend { return &cpuDevice{fallback} }
+
+func (d *cpuDevice) info() Info {
+	return Info{Name: CPU, Product: fmt.Sprintf("%s, %d threads", runtime.GOARCH, runtime.GOMAXPROCS(0)), Fallback: d.fallback}
+}
+
+func (d *cpuDevice) healthy() error { return nil }
+func (d *cpuDevice) close() error   { return nil }
+
+// loadRows is how many rows are read between looks at the context.
+const loadRows = 4096
+
+func (d *cpuDevice) loadHead(ctx context.Context, w Weights) (headBackend, error) {
+	if m, ok := w.Source.(Matrix); ok && m.Stride >= m.Hidden {
+		return &cpuHead{w: m.Data, ld: m.Stride, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}}, nil
+	}
+	h := &cpuHead{w: make([]uint16, w.Vocab*w.Hidden), ld: w.Hidden, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}}
+	for first := 0; first < w.Vocab; first += loadRows {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		n := min(loadRows, w.Vocab-first)
+		if err := w.Source.ReadRows(ctx, h.w[first*w.Hidden:(first+n)*w.Hidden], first, n); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// cpuHead is an LM head in memory.
+type cpuHead struct {
+	w     []uint16
+	ld    int
+	shape ir.Shape
+}
+
+func (h *cpuHead) close() error { return nil }
+
+func (h *cpuHead) plan(_ context.Context, spec Spec) (planBackend, error) {
+	if spec.Artifact != nil {
+		return nil, errors.New("an emitted kernel needs a GPU; this is the cpu device")
+	}
+	return &cpuPlan{h, spec}, nil
+}
+
+type cpuPlan struct {
+	head *cpuHead
+	spec Spec
+}
+
+func (p *cpuPlan) kernels() []string { return []string{"reference"} }
+func (p *cpuPlan) close() error      { return nil }
+
+func (p *cpuPlan) sample(ctx context.Context, b *batch) (*Result, error) {
+	res, err := reference.Sample(ctx, b.request(p.spec, p.head.w, p.head.ld))
+	if err != nil {
+		return nil, err
+	}
+	out := &Result{Tokens: res.Tokens, Status: res.Status, Kernel: "reference"}
+	if p.spec.Score {
+		out.Scores = res.Scores
+	}
+	return out, nil
+}
+
+// request is the batch as the reference takes it.
+func (b *batch) request(spec Spec, w []uint16, ld int) *reference.Request {
+	return &reference.Request{
+		H: b.hidden, W: w, LDW: ld, Batch: b.rows, Shape: b.shape, Computation: spec.Computation().Normalize(),
+		Seeds: b.seeds, Positions: b.pos, Draw: b.draw, StreamTag: b.tag,
+		Temperature: b.temp, Bias: b.bias, BiasStride: b.biasRow,
+		Mask: b.mask, MaskStride: b.maskRow, MaskWords: b.words, NoSkip: spec.Exhaustive,
+	}
+}

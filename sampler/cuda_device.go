@@ -1,0 +1,78 @@
+//go:build !fsgen_nocuda
+
+package sampler
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/driver"
+	"github.com/fsgen/fsgen/internal/cache"
+)
+
+func init() { openCUDA = newCUDA }
+
+// cudaDevice is one GPU, through its primary context.
+type cudaDevice struct {
+	drv   *driver.Driver
+	dev   *driver.Device
+	ctx   *driver.Context
+	arch  arch.Arch
+	cache *cache.Cache
+	name  string
+}
+
+func newCUDA(ordinal int) (backend, error) {
+	drv, err := driver.Open()
+	if err != nil {
+		return nil, err
+	}
+	dev, err := drv.Device(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	cc := dev.ComputeCapability()
+	a, err := arch.ForDevice(dev.Name(), cc)
+	if err != nil {
+		return nil, err
+	}
+	if have := drv.Version().PTX(); have.Less(a.MinPTX) {
+		return nil, fmt.Errorf("driver %s reads PTX up to %s; kernels for %s need %s: update the driver", drv.Version(), have, a.Target, a.MinPTX)
+	}
+	ctx, err := dev.Context()
+	if err != nil {
+		return nil, err
+	}
+	return &cudaDevice{drv, dev, ctx, a, cache.Open(cache.Options{}), fmt.Sprintf("cuda:%d", ordinal)}, nil
+}
+
+func (d *cudaDevice) info() Info {
+	return Info{Name: d.name, Product: d.dev.Name(), Arch: d.arch.Name, Driver: d.drv.Version().String(), UUID: fmt.Sprint(d.dev.UUID())}
+}
+
+func (d *cudaDevice) healthy() error { return d.ctx.Err() }
+func (d *cudaDevice) close() error   { return d.ctx.Close() }
+
+// load compiles a kernel, or finds it compiled in the cache, and loads it. An image that the driver will not take is
+// forgotten, and the PTX compiled again.
+func (d *cudaDevice) load(ctx context.Context, ptx []byte) (*driver.Module, error) {
+	opts := driver.JITOptions{}
+	key := d.ctx.ImageKey(ptx, opts)
+	image, err := d.cache.GetOrMake(ctx, key, func(context.Context) ([]byte, error) {
+		img, err := d.ctx.CompilePTX(ptx, opts)
+		if err != nil {
+			return nil, err
+		}
+		return img.Cubin, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	mod, err := d.ctx.LoadImage(image)
+	if err == nil {
+		return mod, nil
+	}
+	d.cache.Remove(key)
+	return d.ctx.LoadPTX(ptx, opts)
+}

@@ -1,0 +1,169 @@
+//go:build !fsgen_nocuda
+
+package sampler
+
+import (
+	"context"
+	"fmt"
+	"unsafe"
+
+	"github.com/fsgen/fsgen/driver"
+	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/templates"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// cudaHead is an LM head in a GPU's memory: rows of bf16, ld values apart.
+type cudaHead struct {
+	dev   *cudaDevice
+	shape ir.Shape
+	ptr   driver.DevicePtr
+	ld    int
+	buf   *driver.Buffer // nil for memory that belongs to somebody else
+}
+
+// alignedLD returns the smallest leading dimension with rows of whole 16-byte units, which TMA needs.
+func alignedLD(hidden int) int { return (hidden + 7) / 8 * 8 }
+
+// uploadRows bounds how much of the weights is staged at a time, in bytes.
+const uploadBytes = 64 << 20
+
+func (d *cudaDevice) loadHead(ctx context.Context, w Weights) (headBackend, error) {
+	ld := alignedLD(w.Hidden)
+	buf, err := d.ctx.Alloc(uint64(w.Vocab) * uint64(ld) * 2)
+	if err != nil {
+		return nil, fmt.Errorf("%d x %d weights: %w", w.Vocab, w.Hidden, err)
+	}
+	h := &cudaHead{dev: d, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, ptr: buf.Ptr(), ld: ld, buf: buf}
+	if err := h.upload(ctx, w); err != nil {
+		buf.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *cudaHead) upload(ctx context.Context, w Weights) error {
+	rows := max(1, min(w.Vocab, uploadBytes/(2*h.ld)))
+	chunk, padded := make([]uint16, rows*w.Hidden), []uint16(nil)
+	if h.ld != w.Hidden {
+		padded = make([]uint16, rows*h.ld)
+	}
+	for first := 0; first < w.Vocab; first += rows {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(rows, w.Vocab-first)
+		if err := w.Source.ReadRows(ctx, chunk[:n*w.Hidden], first, n); err != nil {
+			return err
+		}
+		src := chunk[:n*w.Hidden]
+		if padded != nil {
+			src = pad(padded[:n*h.ld], src, w.Hidden, h.ld)
+		}
+		if err := h.buf.Upload(uint64(first)*uint64(h.ld)*2, asBytes(src)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pad copies rows of n values to rows of ld values.
+func pad(dst, src []uint16, n, ld int) []uint16 {
+	for i := 0; i*n < len(src); i++ {
+		copy(dst[i*ld:i*ld+n], src[i*n:(i+1)*n])
+	}
+	return dst
+}
+
+// asBytes views a slice of numbers as bytes.
+func asBytes[T uint16 | uint32 | uint64 | int32 | float32](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
+}
+
+func (h *cudaHead) close() error {
+	if h.buf == nil {
+		return nil
+	}
+	return h.buf.Close()
+}
+
+// DeviceWeights are an LM head that already lies in a GPU's memory; it is read, never written, and not freed.
+type DeviceWeights struct {
+	// Ptr is the device address of W [Vocab, Hidden] in bf16, a multiple of 16.
+	Ptr uint64
+	// LD is the distance from row to row in values, a multiple of 8; 0 means Hidden.
+	LD     int
+	Vocab  int
+	Hidden int
+}
+
+// WrapHead makes a head of weights that lie in the memory of this device, without a copy.
+func (d *Device) WrapHead(w DeviceWeights) (*Head, error) {
+	c, ok := d.b.(*cudaDevice)
+	if !ok {
+		return nil, &InputError{"device", "device memory needs a cuda device", d.Info().Name}
+	}
+	shape := ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}
+	if err := shape.Validate(); err != nil {
+		return nil, err
+	}
+	if w.LD == 0 {
+		w.LD = w.Hidden
+	}
+	if err := checkRows("weights", w.Ptr, w.LD, w.Hidden); err != nil {
+		return nil, err
+	}
+	if err := d.open.enter(); err != nil {
+		return nil, err
+	}
+	defer d.open.leave()
+	return &Head{b: &cudaHead{dev: c, shape: shape, ptr: driver.DevicePtr(w.Ptr), ld: w.LD}, shape: shape}, nil
+}
+
+// checkRows holds a foreign matrix to what TMA asks.
+func checkRows(field string, ptr uint64, ld, hidden int) error {
+	switch {
+	case ptr == 0 || ptr%gen.RowAlignment != 0:
+		return &InputError{field + " address", "want a multiple of 16 bytes", fmt.Sprintf("%#x", ptr)}
+	case ld < hidden:
+		return &InputError{field + " leading dimension", fmt.Sprintf("want %d or more", hidden), ld}
+	case ld*2%gen.RowAlignment != 0:
+		return &InputError{field + " leading dimension", "want a multiple of 8: rows start at multiples of 16 bytes", ld}
+	}
+	return nil
+}
+
+func (h *cudaHead) plan(ctx context.Context, spec Spec) (planBackend, error) {
+	artifacts, err := h.artifacts(spec)
+	if err != nil {
+		return nil, err
+	}
+	return newCUDAPlan(ctx, h, spec, artifacts)
+}
+
+// artifacts lists the kernels of a plan, narrowest first: one for each width up to the one that holds MaxBatch.
+func (h *cudaHead) artifacts(spec Spec) ([]*gen.Artifact, error) {
+	if spec.Artifact != nil {
+		return []*gen.Artifact{spec.Artifact}, nil
+	}
+	req := gen.Request{Arch: h.dev.arch, Computation: spec.Computation(), Shape: h.shape, Tile: spec.Tile,
+		Options: templates.Options{Exhaustive: spec.Exhaustive}}
+	if spec.Tile != (tiling.Tile{}) {
+		a, err := gen.Emit(req)
+		return []*gen.Artifact{a}, err
+	}
+	var out []*gen.Artifact
+	for _, n := range tiling.Widths(spec.MaxBatch) {
+		req.Batch = n
+		a, err := gen.Emit(req)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}

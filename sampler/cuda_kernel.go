@@ -1,0 +1,150 @@
+//go:build !fsgen_nocuda
+
+package sampler
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fsgen/fsgen/driver"
+	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/templates"
+)
+
+// cudaKernel is a loaded kernel. Everything that a launch needs is read from its manifest.
+type cudaKernel struct {
+	m        *manifest.Kernel
+	mod      *driver.Module
+	fn       *driver.Function
+	resident int // CTAs that the GPU holds at once
+	setters  []setter
+}
+
+// setter fills in one parameter of a launch.
+type setter func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error
+
+func (d *cudaDevice) loadKernel(ctx context.Context, a *gen.Artifact) (*cudaKernel, error) {
+	k := &cudaKernel{m: a.Manifest}
+	if err := gen.CheckPTX(a.Manifest, a.PTX); err != nil {
+		return nil, err
+	}
+	if !a.Manifest.Target.RunsOn(archCapability(d)) {
+		return nil, &InputError{"kernel target", "want one that runs on " + d.dev.Name(), a.Manifest.Target}
+	}
+	for _, p := range a.Manifest.Params {
+		set, ok := setters[p.Name]
+		if !ok {
+			return nil, &InputError{"kernel parameter", "this fsgen does not know it", p.Name}
+		}
+		k.setters = append(k.setters, set)
+	}
+	var err error
+	if k.mod, err = d.load(ctx, a.PTX); err != nil {
+		return nil, err
+	}
+	if err := k.prepare(d); err != nil {
+		k.mod.Close()
+		return nil, err
+	}
+	return k, nil
+}
+
+// prepare finds the entry, raises its shared memory and asks how many CTAs fit.
+func (k *cudaKernel) prepare(d *cudaDevice) error {
+	var err error
+	if k.fn, err = k.mod.Function(k.m.Entry); err != nil {
+		return err
+	}
+	if err := k.fn.SetMaxDynamicShared(k.m.Launch.SharedBytes); err != nil {
+		return err
+	}
+	if cluster := k.m.Launch.Cluster[0]; cluster > 1 {
+		cfg := k.config(d.sms() / cluster * cluster)
+		clusters, err := k.fn.MaxActiveClusters(cfg)
+		if err != nil {
+			return err
+		}
+		k.resident = clusters * cluster
+	} else {
+		blocks, err := k.fn.MaxActiveBlocks(k.m.Launch.Block[0], k.m.Launch.SharedBytes)
+		if err != nil {
+			return err
+		}
+		k.resident = blocks * d.sms()
+	}
+	if k.resident < k.m.Launch.Cluster[0] {
+		return fmt.Errorf("kernel %s does not fit on %s", k.m.Entry, d.dev.Name())
+	}
+	return nil
+}
+
+func (k *cudaKernel) config(ctas int) driver.LaunchConfig {
+	cfg := driver.LaunchConfig{
+		Grid:        driver.Dim3{X: uint32(ctas), Y: 1, Z: 1},
+		Block:       driver.Dim3{X: uint32(k.m.Launch.Block[0]), Y: 1, Z: 1},
+		SharedBytes: uint32(k.m.Launch.SharedBytes),
+	}
+	if c := k.m.Launch.Cluster[0]; c > 1 {
+		cfg.Cluster = driver.Dim3{X: uint32(c), Y: 1, Z: 1}
+	}
+	return cfg
+}
+
+func scalar(value func(l *Launcher, a *DeviceArgs) int) setter {
+	return func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error {
+		p.SetUint32(i, uint32(value(l, a)))
+		return nil
+	}
+}
+
+func pointer(name string, value func(l *Launcher, a *DeviceArgs) uint64) setter {
+	return func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error {
+		ptr := value(l, a)
+		if ptr == 0 {
+			return &InputError{name, "the kernel needs its device address", nil}
+		}
+		p.SetPtr(i, driver.DevicePtr(ptr))
+		return nil
+	}
+}
+
+func stride(perRow func(a *DeviceArgs) bool) setter {
+	return scalar(func(_ *Launcher, a *DeviceArgs) int {
+		if perRow(a) {
+			return 1
+		}
+		return 0
+	})
+}
+
+// setters know every parameter that fsgen's kernels have.
+var setters = map[string]setter{
+	templates.ParamWeights: func(l *Launcher, p *driver.Params, i int, _ *DeviceArgs) error {
+		return l.setMap(p, i, l.plan.head.ptr, l.plan.head.shape.Vocab, l.plan.head.ld)
+	},
+	templates.ParamHidden: func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error {
+		return l.setMap(p, i, driver.DevicePtr(a.Hidden), a.Batch, a.HiddenLD)
+	},
+	templates.ParamVocab:             scalar(func(l *Launcher, _ *DeviceArgs) int { return l.plan.head.shape.Vocab }),
+	templates.ParamHiddenSize:        scalar(func(l *Launcher, _ *DeviceArgs) int { return l.plan.head.shape.Hidden }),
+	templates.ParamBatch:             scalar(func(_ *Launcher, a *DeviceArgs) int { return a.Batch }),
+	templates.ParamSeeds:             pointer("seeds", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Seeds }),
+	templates.ParamSeedStride:        stride(func(a *DeviceArgs) bool { return !a.OneSeed }),
+	templates.ParamPositions:         pointer("positions", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Positions }),
+	templates.ParamPositionStride:    stride(func(a *DeviceArgs) bool { return !a.OnePosition }),
+	templates.ParamDraw:              scalar(func(_ *Launcher, a *DeviceArgs) int { return int(a.Draw) }),
+	templates.ParamStreamTag:         scalar(func(_ *Launcher, a *DeviceArgs) int { return int(a.StreamTag) }),
+	templates.ParamTemperature:       pointer("temperature", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Temperature }),
+	templates.ParamTemperatureStride: stride(func(a *DeviceArgs) bool { return !a.OneTemperature }),
+	templates.ParamBias:              pointer("bias", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Bias }),
+	templates.ParamBiasStride:        scalar(func(_ *Launcher, a *DeviceArgs) int { return a.BiasStride }),
+	templates.ParamMask:              pointer("mask", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Mask }),
+	templates.ParamMaskStride:        scalar(func(_ *Launcher, a *DeviceArgs) int { return a.MaskStride }),
+	templates.ParamMaskWords:         scalar(func(_ *Launcher, a *DeviceArgs) int { return a.MaskWords }),
+	templates.ParamTokens:            pointer("tokens", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Tokens }),
+	templates.ParamStatus:            pointer("status", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Status }),
+	templates.ParamScores:            pointer("scores", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Scores }),
+	templates.ParamKeys:              pointer("keys", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.keys()) }),
+	templates.ParamTicket:            pointer("ticket", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.ticket()) }),
+}

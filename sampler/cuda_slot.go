@@ -1,0 +1,167 @@
+//go:build !fsgen_nocuda
+
+package sampler
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"github.com/fsgen/fsgen/driver"
+	"github.com/fsgen/fsgen/ir"
+)
+
+// slot is what one call of Sample needs to itself: a stream, a launcher, device memory for the arguments and results,
+// and pinned memory to copy through.
+type slot struct {
+	plan   *cudaPlan
+	stream *driver.Stream
+	launch *Launcher
+	dev    *driver.Buffer
+	host   *driver.HostBuffer
+}
+
+func (p *cudaPlan) newSlot() (*slot, error) {
+	s := &slot{plan: p}
+	var err error
+	if s.stream, err = p.head.dev.ctx.NewStream(); err != nil {
+		return nil, err
+	}
+	if s.launch, err = p.newLauncher(max(p.spec.MaxBatch, 1)); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *slot) close() error {
+	var errs []error
+	if s.stream != nil {
+		errs = append(errs, s.stream.Close())
+	}
+	if s.launch != nil && s.launch.space != nil {
+		errs = append(errs, s.launch.Close())
+	}
+	if s.dev != nil {
+		errs = append(errs, s.dev.Close())
+	}
+	if s.host != nil {
+		errs = append(errs, s.host.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// layout places the arguments and results of a call in one block of memory, on the host and on the device alike: inputs
+// first, so that one copy each way does.
+type layout struct {
+	hidden, seeds, pos, temp, bias, mask int // offsets of inputs, in bytes
+	inputs                               int // size of the inputs
+	tokens, status, scores               int // offsets of results
+	total                                int
+}
+
+func (b *batch) layout(ld int) layout {
+	var l layout
+	end := 0
+	place := func(bytes int) int {
+		at := end
+		end = (end + bytes + 255) &^ 255
+		return at
+	}
+	l.hidden = place(2 * ld * b.rows)
+	l.seeds, l.pos = place(8*len(b.seeds)), place(8*len(b.pos))
+	l.temp, l.bias, l.mask = place(4*len(b.temp)), place(4*len(b.bias)), place(4*len(b.mask))
+	l.inputs = end
+	l.tokens, l.status, l.scores = place(4*b.rows), place(4*b.rows), place(4*b.rows)
+	l.total = end
+	return l
+}
+
+// reserve makes the slot's memory hold a layout and the workspace the rows.
+func (s *slot) reserve(l layout, rows int) error {
+	if err := s.launch.grow(rows); err != nil {
+		return err
+	}
+	if s.dev != nil && s.dev.Size() >= uint64(l.total) {
+		return nil
+	}
+	ctx := s.plan.head.dev.ctx
+	dev, err := ctx.Alloc(uint64(l.total))
+	if err != nil {
+		return err
+	}
+	host, err := ctx.AllocHost(l.total)
+	if err != nil {
+		dev.Close()
+		return err
+	}
+	if s.dev != nil {
+		s.dev.Close()
+		s.host.Close()
+	}
+	s.dev, s.host = dev, host
+	return nil
+}
+
+// enqueue stages the inputs, launches, and copies the results back, all in the slot's stream.
+func (s *slot) enqueue(b *batch) error {
+	ld := alignedLD(b.shape.Hidden)
+	l := b.layout(ld)
+	if err := s.reserve(l, b.rows); err != nil {
+		return err
+	}
+	s.stage(b, l, ld)
+	if err := s.stream.CopyToDevice(s.dev.Ptr(), s.host, 0, l.inputs); err != nil {
+		return err
+	}
+	if err := s.launch.Launch(s.stream.Handle(), s.args(b, l, ld)); err != nil {
+		return err
+	}
+	return s.stream.CopyFromDevice(s.host, l.tokens, l.total-l.tokens, s.dev.Ptr()+driver.DevicePtr(l.tokens))
+}
+
+func (s *slot) stage(b *batch, l layout, ld int) {
+	mem := s.host.Bytes()
+	for row := range b.rows {
+		at := l.hidden + 2*ld*row
+		copy(mem[at:], asBytes(b.hidden[row*b.shape.Hidden:(row+1)*b.shape.Hidden]))
+		clear(mem[at+2*b.shape.Hidden : at+2*ld])
+	}
+	copy(mem[l.seeds:], asBytes(b.seeds))
+	copy(mem[l.pos:], asBytes(b.pos))
+	copy(mem[l.temp:], asBytes(b.temp))
+	copy(mem[l.bias:], asBytes(b.bias))
+	copy(mem[l.mask:], asBytes(b.mask))
+}
+
+func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
+	at := func(offset int) uint64 { return uint64(s.dev.Ptr()) + uint64(offset) }
+	return &DeviceArgs{
+		Batch: b.rows, Hidden: at(l.hidden), HiddenLD: ld,
+		Seeds: at(l.seeds), OneSeed: len(b.seeds) == 1, Positions: at(l.pos), OnePosition: len(b.pos) == 1,
+		Draw: b.draw, StreamTag: b.tag,
+		Temperature: at(l.temp), OneTemperature: len(b.temp) == 1,
+		Bias: at(l.bias), BiasStride: b.biasRow,
+		Mask: at(l.mask), MaskStride: b.maskRow, MaskWords: b.words,
+		Tokens: at(l.tokens), Status: at(l.status), Scores: at(l.scores),
+	}
+}
+
+// result reads the results out of the staging memory.
+func (s *slot) result(b *batch) *Result {
+	l := b.layout(alignedLD(b.shape.Hidden))
+	mem := s.host.Bytes()
+	res := &Result{Tokens: make([]int32, b.rows), Status: make([]ir.Status, b.rows)}
+	word := func(at, row int) uint32 { return binary.LittleEndian.Uint32(mem[at+4*row:]) }
+	for row := range b.rows {
+		res.Tokens[row] = int32(word(l.tokens, row))
+		res.Status[row] = ir.Status(word(l.status, row))
+	}
+	if s.plan.spec.Score {
+		res.Scores = make([]float32, b.rows)
+		for row := range res.Scores {
+			res.Scores[row] = math.Float32frombits(word(l.scores, row))
+		}
+	}
+	return res
+}

@@ -1,0 +1,159 @@
+package sampler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Names of devices for Open.
+const (
+	// Auto is a usable GPU if there is one, else the CPU.
+	Auto = "auto"
+	// CPU is the reference in plain Go.
+	CPU = "cpu"
+	// CUDA is the first GPU; "cuda:1" the second.
+	CUDA = "cuda"
+)
+
+// ErrClosed is returned by calls on something that has been closed.
+var ErrClosed = errors.New("sampler: closed")
+
+// NoGPUError says why no GPU can be used.
+type NoGPUError struct {
+	Device string
+	Err    error
+}
+
+func (e *NoGPUError) Error() string {
+	return fmt.Sprintf("sampler: device %s: no usable GPU: %v", e.Device, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *NoGPUError) Unwrap() error { return e.Err }
+
+// Info describes an open device.
+type Info struct {
+	// Name is what Open takes: "cuda:0" or "cpu".
+	Name string
+	// Product is the hardware's own name.
+	Product string
+	// Arch is the architecture whose kernels run there; empty for the CPU.
+	Arch string
+	// Driver is the version of the GPU driver; empty for the CPU.
+	Driver string
+	// UUID identifies a GPU.
+	UUID string
+	// Fallback says why Auto did not take a GPU; nil if it did.
+	Fallback error
+}
+
+// backend is a device under the API; heads and plans below it.
+type backend interface {
+	info() Info
+	loadHead(ctx context.Context, w Weights) (headBackend, error)
+	healthy() error
+	close() error
+}
+
+type headBackend interface {
+	plan(ctx context.Context, spec Spec) (planBackend, error)
+	close() error
+}
+
+type planBackend interface {
+	sample(ctx context.Context, b *batch) (*Result, error)
+	kernels() []string
+	close() error
+}
+
+// openCUDA is set by the CUDA backend, where it is built in.
+var openCUDA func(ordinal int) (backend, error)
+
+// Device is an open device.
+type Device struct {
+	b    backend
+	open lifetime
+}
+
+// Open opens a device: Auto, CPU, CUDA or "cuda:N". Auto tells in Info.Fallback why it did not take a GPU.
+func Open(name string) (*Device, error) {
+	switch {
+	case name == CPU:
+		return &Device{b: newCPU(nil)}, nil
+	case name == Auto:
+		b, err := openGPU(CUDA, 0)
+		if err != nil {
+			b = newCPU(err)
+		}
+		return &Device{b: b}, nil
+	case name == CUDA:
+		return openDevice(name, 0)
+	}
+	if n, ok := strings.CutPrefix(name, "cuda:"); ok {
+		if ordinal, err := strconv.Atoi(n); err == nil && ordinal >= 0 {
+			return openDevice(name, ordinal)
+		}
+	}
+	return nil, fmt.Errorf("sampler: unknown device %q: want auto, cpu, cuda or cuda:N", name)
+}
+
+func openDevice(name string, ordinal int) (*Device, error) {
+	b, err := openGPU(name, ordinal)
+	if err != nil {
+		return nil, err
+	}
+	return &Device{b: b}, nil
+}
+
+func openGPU(name string, ordinal int) (backend, error) {
+	if openCUDA == nil {
+		return nil, &NoGPUError{name, errors.New("this build has no CUDA support")}
+	}
+	b, err := openCUDA(ordinal)
+	if err != nil {
+		return nil, &NoGPUError{name, err}
+	}
+	return b, nil
+}
+
+// Info describes the device.
+func (d *Device) Info() Info { return d.b.info() }
+
+// Healthy returns nil, or the error that made the device useless: a poisoned context stays so.
+func (d *Device) Healthy() error { return d.b.healthy() }
+
+// Close releases the device. Heads and plans must be closed before.
+func (d *Device) Close() error { return d.open.close(d.b.close) }
+
+// lifetime lets calls overlap and closing wait for them.
+type lifetime struct {
+	mu     sync.RWMutex
+	closed bool
+}
+
+// enter begins a call; leave ends it.
+func (l *lifetime) enter() error {
+	l.mu.RLock()
+	if l.closed {
+		l.mu.RUnlock()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (l *lifetime) leave() { l.mu.RUnlock() }
+
+// close runs f once, when no call is under way; later calls do nothing.
+func (l *lifetime) close(f func() error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	return f()
+}

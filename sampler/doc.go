@@ -1,0 +1,12 @@
+// Package sampler is the runtime: it opens a device, loads an LM head, plans kernels for it and samples tokens.
+//
+//	dev, err := sampler.Open(sampler.Auto)
+//	head, err := dev.LoadHead(ctx, sampler.Weights{Source: w, Vocab: 151936, Hidden: 4096})
+//	plan, err := head.Plan(ctx, sampler.Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: 256})
+//	res, err := plan.Sample(ctx, hidden, sampler.Rows{Seeds: seeds, Positions: positions, Temperature: temperature})
+//
+// The same program runs on a GPU (cuda:N, kernels emitted and compiled on the spot) and without one (cpu, the reference),
+// with the same tokens: a token depends on its row's hidden state, parameters, seed and position, and on nothing else.
+//
+// Devices, heads and plans are safe from any goroutine. Each is closed explicitly; closing waits for calls under way.
+package sampler

@@ -1,0 +1,131 @@
+package sampler
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// RowReader reads rows of a [rows, hidden] bf16 matrix, as model.Tensor does.
+type RowReader interface {
+	// ReadRows fills dst with n rows from row first on.
+	ReadRows(ctx context.Context, dst []uint16, first, n int) error
+}
+
+// Matrix is a RowReader over memory: rows of Hidden bf16 values, Stride values apart.
+type Matrix struct {
+	Data           []uint16
+	Hidden, Stride int
+}
+
+// ReadRows implements RowReader.
+func (m Matrix) ReadRows(_ context.Context, dst []uint16, first, n int) error {
+	stride := m.Stride
+	if stride == 0 {
+		stride = m.Hidden
+	}
+	for i := range n {
+		copy(dst[i*m.Hidden:(i+1)*m.Hidden], m.Data[(first+i)*stride:])
+	}
+	return nil
+}
+
+// Weights are the rows of an LM head: W [Vocab, Hidden] in bf16. Rows of a padded vocabulary are simply not read.
+type Weights struct {
+	Source RowReader
+	Vocab  int
+	Hidden int
+}
+
+func (w Weights) validate() error {
+	if w.Source == nil {
+		return &InputError{"weights", "want a source of rows", nil}
+	}
+	return ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}.Validate()
+}
+
+// Head is an LM head on a device.
+type Head struct {
+	b     headBackend
+	open  lifetime
+	shape ir.Shape
+}
+
+// LoadHead copies an LM head to the device.
+func (d *Device) LoadHead(ctx context.Context, w Weights) (*Head, error) {
+	if err := w.validate(); err != nil {
+		return nil, err
+	}
+	if err := d.open.enter(); err != nil {
+		return nil, err
+	}
+	defer d.open.leave()
+	b, err := d.b.loadHead(ctx, w)
+	if err != nil {
+		return nil, fmt.Errorf("sampler: load head: %w", err)
+	}
+	return &Head{b: b, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}}, nil
+}
+
+// Shape returns the head's vocabulary and hidden size.
+func (h *Head) Shape() ir.Shape { return h.shape }
+
+// Close frees the head. Its plans must be closed before.
+func (h *Head) Close() error { return h.open.close(h.b.close) }
+
+// Spec says what a plan computes.
+type Spec struct {
+	Chain   ir.Chain
+	Sampler ir.Sampler
+	// Score asks for the winning scores.
+	Score bool
+	// MaxBatch is the largest batch to be fast at; larger ones work too. 0 means 64.
+	MaxBatch int
+	// Tile fixes the tile, if not zero.
+	Tile tiling.Tile
+	// Exhaustive computes every score in full instead of skipping those that a bound rules out: slower, the same tokens.
+	Exhaustive bool
+	// Artifact runs an emitted kernel instead of generating one; Chain, Sampler and Score must be its own.
+	Artifact *gen.Artifact
+}
+
+// Computation returns the computation of the spec.
+func (s Spec) Computation() ir.Computation {
+	return ir.Computation{Chain: s.Chain, Sampler: s.Sampler, Score: s.Score}
+}
+
+func (s Spec) validate() error {
+	if s.MaxBatch < 0 {
+		return &InputError{"max batch", "want 0 or more", s.MaxBatch}
+	}
+	if s.Artifact != nil {
+		m, c := s.Artifact.Manifest, s.Computation().Normalize()
+		if m.Sampler != c.Sampler.String() || m.Transform != c.Chain.String() {
+			return &InputError{"artifact", fmt.Sprintf("the plan wants %s with transform %s", c.Sampler, c.Chain), m.Sampler + " with transform " + m.Transform}
+		}
+	}
+	return s.Computation().Validate()
+}
+
+// Plan prepares sampling: kernels are emitted, compiled (or found in the cache) and loaded here, so that no call to
+// Sample has to.
+func (h *Head) Plan(ctx context.Context, spec Spec) (*Plan, error) {
+	if spec.MaxBatch == 0 {
+		spec.MaxBatch = 64
+	}
+	if err := spec.validate(); err != nil {
+		return nil, err
+	}
+	if err := h.open.enter(); err != nil {
+		return nil, err
+	}
+	defer h.open.leave()
+	b, err := h.b.plan(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("sampler: plan: %w", err)
+	}
+	return &Plan{b: b, spec: spec, shape: h.shape}, nil
+}

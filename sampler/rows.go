@@ -1,0 +1,234 @@
+package sampler
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+)
+
+// Rows are the parameters of the rows of one call. A slice of one value serves every row; otherwise there is one value
+// for each. What the plan has no use for is refused rather than ignored.
+type Rows struct {
+	// Seeds and Positions key the noise: 64-bit seed of the request, 64-bit step. A seeded row needs its position: there is
+	// no default, since a position that never moves repeats one draw for ever.
+	Seeds, Positions []uint64
+	// Unseeded marks rows whose seed is drawn from the operating system instead. With no Seeds at all, every row is.
+	Unseeded []bool
+	// Draw tells independent draws of one row and step apart; StreamTag tells uses apart.
+	Draw, StreamTag uint32
+	// Temperature divides the logits: 0 is greedy for that row.
+	Temperature []float32
+	// Bias is added to the logits: [V], or [B, V] with rows BiasStride values apart (0 means V).
+	Bias       []float32
+	BiasStride int
+	// Mask allows tokens: word v>>5, bit v&31. Rows of MaskWords words (0 means ceil(V/32)), one for all or one for each;
+	// tokens past the words given are not allowed.
+	Mask      []uint32
+	MaskWords int
+}
+
+// Result is what a call found for each row.
+type Result struct {
+	// Tokens are the sampled ids; ir.NoToken where Status is not ok.
+	Tokens []int32
+	Status []ir.Status
+	// Scores are z/T + g of the tokens (z for greedy rows), NaN without a token; nil unless the plan's Spec asks.
+	Scores []float32
+	// Seeds are the seeds that were used, drawn ones included; nil for plans without noise.
+	Seeds []uint64
+	// Kernel names what ran.
+	Kernel string
+}
+
+// InputError says which input of a call cannot be honoured.
+type InputError struct {
+	Field string
+	Rule  string
+	Value any
+}
+
+func (e *InputError) Error() string {
+	if e.Value == nil {
+		return fmt.Sprintf("sampler: %s: %s", e.Field, e.Rule)
+	}
+	return fmt.Sprintf("sampler: %s is %v: %s", e.Field, e.Value, e.Rule)
+}
+
+// batch is a checked call: every default is filled in.
+type batch struct {
+	rows    int
+	shape   ir.Shape
+	hidden  []uint16 // [rows, shape.Hidden]
+	seeds   []uint64 // 1 or rows
+	pos     []uint64 // 1 or rows
+	temp    []float32
+	bias    []float32
+	mask    []uint32
+	draw    uint32
+	tag     uint32
+	biasRow int // stride; 0 for a vector
+	maskRow int // stride; 0 for one mask
+	words   int
+}
+
+// newBatch checks a call against the plan's spec and shape.
+func newBatch(spec Spec, shape ir.Shape, hidden []uint16, r Rows) (*batch, error) {
+	if len(hidden)%shape.Hidden != 0 {
+		return nil, &InputError{"hidden states", fmt.Sprintf("want a whole number of rows of %d values", shape.Hidden), len(hidden)}
+	}
+	b := &batch{rows: len(hidden) / shape.Hidden, shape: shape, hidden: hidden, draw: r.Draw, tag: r.StreamTag}
+	c := spec.Computation()
+	for _, check := range []func(ir.Computation, Rows) error{b.setNoise, b.setTemperature, b.setBias, b.setMask} {
+		if err := check(c, r); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// perRow checks that there is one value, or one for each row.
+func (b *batch) perRow(field string, n int) error {
+	if n != 1 && n != b.rows {
+		return &InputError{field, fmt.Sprintf("want 1 or %d values", b.rows), fmt.Sprintf("%d values", n)}
+	}
+	return nil
+}
+
+func (b *batch) setNoise(c ir.Computation, r Rows) error {
+	if c.Sampler == ir.Greedy {
+		if r.Seeds != nil || r.Positions != nil || r.Unseeded != nil || r.Draw != 0 || r.StreamTag != 0 {
+			return &InputError{"seeds, positions, draw and stream tag", "a greedy plan has no noise to key", nil}
+		}
+		return nil
+	}
+	if r.Unseeded != nil && len(r.Unseeded) != b.rows {
+		return &InputError{"unseeded", fmt.Sprintf("want %d values", b.rows), fmt.Sprintf("%d values", len(r.Unseeded))}
+	}
+	if r.Seeds == nil {
+		return b.drawAllSeeds(r)
+	}
+	if err := b.perRow("seeds", len(r.Seeds)); err != nil {
+		return err
+	}
+	if r.Positions == nil {
+		return &InputError{"positions", "a seeded row needs its position", nil}
+	}
+	if err := b.perRow("positions", len(r.Positions)); err != nil {
+		return err
+	}
+	b.seeds, b.pos = r.Seeds, r.Positions
+	return b.drawSeeds(r.Unseeded)
+}
+
+func (b *batch) drawAllSeeds(r Rows) error {
+	for row, u := range r.Unseeded {
+		if !u {
+			return &InputError{"seeds", fmt.Sprintf("row %d is not unseeded and there are none", row), nil}
+		}
+	}
+	b.pos = r.Positions
+	if b.pos == nil {
+		b.pos = []uint64{0}
+	}
+	if err := b.perRow("positions", len(b.pos)); err != nil {
+		return err
+	}
+	b.seeds = osSeeds(b.rows)
+	return nil
+}
+
+// drawSeeds replaces the seeds of unseeded rows.
+func (b *batch) drawSeeds(unseeded []bool) error {
+	if unseeded == nil {
+		return nil
+	}
+	seeds := make([]uint64, b.rows)
+	fresh := osSeeds(b.rows)
+	for i := range seeds {
+		seeds[i] = b.seeds[min(i, len(b.seeds)-1)]
+		if unseeded[i] {
+			seeds[i] = fresh[i]
+		}
+	}
+	b.seeds = seeds
+	return nil
+}
+
+// osSeeds draws n seeds from the operating system: 64 bits each, so that 10^5 of them repeat with a chance of 3e-10.
+func osSeeds(n int) []uint64 {
+	buf := make([]byte, 8*n)
+	rand.Read(buf) // never fails (crypto/rand)
+	seeds := make([]uint64, n)
+	for i := range seeds {
+		seeds[i] = binary.LittleEndian.Uint64(buf[8*i:])
+	}
+	return seeds
+}
+
+func (b *batch) setTemperature(c ir.Computation, r Rows) error {
+	if !c.Chain.Temperature {
+		if r.Temperature != nil {
+			return &InputError{"temperature", "the plan's transform has none", nil}
+		}
+		return nil
+	}
+	if err := b.perRow("temperature", len(r.Temperature)); err != nil {
+		return err
+	}
+	for row, t := range r.Temperature {
+		if !(t >= 0) || math.IsInf(float64(t), 1) {
+			return &InputError{fmt.Sprintf("temperature of row %d", row), "want a finite number, 0 or more", t}
+		}
+	}
+	if c.Sampler != ir.Greedy {
+		b.temp = r.Temperature
+	}
+	return nil
+}
+
+func (b *batch) setBias(c ir.Computation, r Rows) error {
+	v := b.shape.Vocab
+	switch {
+	case c.Chain.Bias == ir.BiasNone && (r.Bias != nil || r.BiasStride != 0):
+		return &InputError{"bias", "the plan's transform has none", nil}
+	case c.Chain.Bias == ir.BiasVector && (len(r.Bias) != v || r.BiasStride != 0):
+		return &InputError{"bias", fmt.Sprintf("want %d values, one a token", v), fmt.Sprintf("%d values, stride %d", len(r.Bias), r.BiasStride)}
+	case c.Chain.Bias == ir.BiasMatrix:
+		b.biasRow = r.BiasStride
+		if b.biasRow == 0 {
+			b.biasRow = v
+		}
+		if b.biasRow < v {
+			return &InputError{"bias stride", fmt.Sprintf("want %d or more", v), r.BiasStride}
+		}
+		if want := (b.rows-1)*b.biasRow + v; b.rows > 0 && len(r.Bias) < want {
+			return &InputError{"bias", fmt.Sprintf("want [%d, %d]: %d values", b.rows, v, want), fmt.Sprintf("%d values", len(r.Bias))}
+		}
+	}
+	b.bias = r.Bias
+	return nil
+}
+
+func (b *batch) setMask(c ir.Computation, r Rows) error {
+	if !c.Chain.Mask {
+		if r.Mask != nil || r.MaskWords != 0 {
+			return &InputError{"mask", "the plan's transform has none", nil}
+		}
+		return nil
+	}
+	b.words = r.MaskWords
+	if b.words == 0 {
+		b.words = (b.shape.Vocab + 31) / 32
+	}
+	if b.words < 0 || len(r.Mask) != b.words && len(r.Mask) != b.words*b.rows {
+		return &InputError{"mask", fmt.Sprintf("want 1 or %d rows of %d words", b.rows, b.words), fmt.Sprintf("%d words", len(r.Mask))}
+	}
+	if len(r.Mask) != b.words {
+		b.maskRow = b.words
+	}
+	b.mask = r.Mask
+	return nil
+}
