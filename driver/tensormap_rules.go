@@ -128,11 +128,20 @@ func (s *TensorMapSpec) checkStrides() *TensorMapError {
 	return nil
 }
 
+// maxBoxBytes is the largest box that the driver takes: what one CTA may have of shared memory on compute capability 9.0.
+// The manual does not say so; driver 580.159 on an H200 refuses every larger box and no smaller one.
+const maxBoxBytes = 232448
+
 func (s *TensorMapSpec) checkBox() *TensorMapError {
+	bytes := elementSizes[s.Type]
 	for i, b := range s.Box[:s.Rank] {
 		if b == 0 || b > 256 {
 			return &TensorMapError{"must be 1 to 256", fmt.Sprintf("boxDim[%d]", i), uint64(b)}
 		}
+		bytes *= uint64(b) // at most 8 x 256^5: no overflow
+	}
+	if bytes > maxBoxBytes {
+		return &TensorMapError{fmt.Sprintf("must be at most %d, the shared memory of a CTA", maxBoxBytes), "boxDim in bytes", bytes}
 	}
 	for i, e := range s.ElementStrides[:s.Rank] {
 		if e > 8 {

@@ -47,6 +47,9 @@ func TestTensorMapRules(t *testing.T) {
 		{"globalStrides[1]", 8192, func(s *TensorMapSpec) { volume(s); s.Strides[1] = 8192 }},
 		{"boxDim[0]", 0, func(s *TensorMapSpec) { s.Box[0] = 0 }},
 		{"boxDim[1]", 257, func(s *TensorMapSpec) { s.Box[1] = 257 }},
+		{"boxDim in bytes", 64 * 256 * 8 * 2, func(s *TensorMapSpec) {
+			s.Rank, s.Dims[2], s.Strides[1], s.Box[1], s.Box[2] = 3, 8, s.Strides[0]*s.Dims[1], 256, 8
+		}},
 		{"boxDim[0] in bytes", 120, func(s *TensorMapSpec) { s.Box[0] = 60 }},
 		{"boxDim[0] in bytes", 144, func(s *TensorMapSpec) { s.Box[0] = 72 }},
 		{"boxDim[0] in bytes", 80, func(s *TensorMapSpec) { s.Box[0], s.Swizzle = 40, Swizzle64B }},
