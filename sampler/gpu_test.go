@@ -1,0 +1,218 @@
+//go:build !fsgen_nocuda
+
+package sampler
+
+import (
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/driver"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// problem is a random head with parameters for every transform.
+type problem struct {
+	v, d, n int
+	w, h    []uint16
+	rows    Rows
+}
+
+func newProblem(rng *rand.Rand, v, d, n int) *problem {
+	p := &problem{v: v, d: d, n: n, w: normals(rng, v*d, 0.3), h: normals(rng, n*d, 1)}
+	words := (v + 31) / 32
+	p.rows = Rows{Seeds: make([]uint64, n), Positions: make([]uint64, n), Temperature: make([]float32, n),
+		Bias: make([]float32, n*v), Mask: make([]uint32, n*words), Draw: 3, StreamTag: 5}
+	for i := range n {
+		p.rows.Seeds[i], p.rows.Positions[i] = rng.Uint64(), rng.Uint64()
+		p.rows.Temperature[i] = []float32{0, 0.5, 1, 2.5}[i%4]
+	}
+	for i := range p.rows.Bias {
+		p.rows.Bias[i] = float32(rng.NormFloat64())
+	}
+	for i := range p.rows.Mask {
+		p.rows.Mask[i] = rng.Uint32() | rng.Uint32()
+	}
+	return p
+}
+
+// rowsFor keeps of the problem's parameters what a spec takes.
+func (p *problem) rowsFor(s Spec) Rows {
+	r := p.rows
+	if s.Sampler == ir.Greedy {
+		r.Seeds, r.Positions, r.Draw, r.StreamTag = nil, nil, 0, 0
+	}
+	if !s.Chain.Temperature {
+		r.Temperature = nil
+	}
+	if !s.Chain.Mask {
+		r.Mask = nil
+	}
+	switch s.Chain.Bias {
+	case ir.BiasNone:
+		r.Bias = nil
+	case ir.BiasVector:
+		r.Bias = r.Bias[:p.v]
+	}
+	return r
+}
+
+func (p *problem) sample(t *testing.T, dev *Device, spec Spec) *Result {
+	t.Helper()
+	head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: p.w, Hidden: p.d}, Vocab: p.v, Hidden: p.d})
+	require.NoError(t, err)
+	defer head.Close()
+	plan, err := head.Plan(t.Context(), spec)
+	require.NoError(t, err)
+	defer plan.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	res, err := plan.Sample(ctx, p.h, p.rowsFor(spec))
+	require.NoError(t, err)
+	return res
+}
+
+func mustChain(t *testing.T, s string) ir.Chain {
+	c, err := ir.ParseChain(s)
+	require.NoError(t, err)
+	return c
+}
+
+// TestGPUSmall runs every transform and both cluster shapes at a size that compute-sanitizer gets through, and holds the
+// result against the CPU's.
+func TestGPUSmall(t *testing.T) {
+	dev := gpu(t)
+	cpu, err := Open(CPU)
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, tile := range []string{"m192n8k64s4c1", "m192n16k64s4c1", "m64n32k64s4c1", "m128n64k64s3c2", "m128n256k64s3c2"} {
+		for _, chain := range []string{"none", "temperature", "softcap=30,bias,mask,temperature", "scale=0.5,bias=rows,mask"} {
+			p := newProblem(rng, 401, 72, 19)
+			spec := Spec{Chain: mustChain(t, chain), Score: true}
+			spec.Tile, err = tiling.ParseTile(tile)
+			require.NoError(t, err)
+			got, want := p.sample(t, dev, spec), p.sample(t, cpu, spec)
+			require.Equal(t, want.Tokens, got.Tokens, "%s %s", tile, chain)
+			require.Equal(t, want.Status, got.Status)
+			for i := range want.Scores {
+				require.InDelta(t, want.Scores[i], got.Scores[i], 1e-3)
+			}
+		}
+	}
+}
+
+// launched is a plan with everything on the device, for tests of the launch path.
+type launched struct {
+	*problem
+	launcher *Launcher
+	args     *DeviceArgs
+	ctx      *driver.Context
+	stream   *driver.Stream
+}
+
+func newLaunched(t *testing.T, dev *Device, p *problem) *launched {
+	head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: p.w, Hidden: p.d}, Vocab: p.v, Hidden: p.d})
+	require.NoError(t, err)
+	plan, err := head.Plan(t.Context(), Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: p.n})
+	require.NoError(t, err)
+	l, err := plan.NewLauncher(p.n)
+	require.NoError(t, err)
+	ctx := dev.b.(*cudaDevice).ctx
+	stream, err := ctx.NewStream()
+	require.NoError(t, err)
+	t.Cleanup(func() { stream.Close(); l.Close(); plan.Close(); head.Close() })
+	poison := make([]uint32, p.n)
+	for i := range poison {
+		poison[i] = 0xDEADBEEF
+	}
+	return &launched{p, l, &DeviceArgs{Batch: p.n, Hidden: upload(t, dev, p.h), Seeds: upload(t, dev, p.rows.Seeds),
+		Positions: upload(t, dev, p.rows.Positions), Temperature: upload(t, dev, p.rows.Temperature),
+		Tokens: upload(t, dev, poison), Status: upload(t, dev, poison)}, ctx, stream}
+}
+
+func (l *launched) tokens(t *testing.T) []uint32 {
+	require.NoError(t, l.stream.Synchronize(context.Background()))
+	raw, out := make([]byte, 4*l.n), make([]uint32, l.n)
+	require.NoError(t, l.ctx.CopyFromDevice(raw, driver.DevicePtr(l.args.Tokens)))
+	for i := range out {
+		out[i] = binary.LittleEndian.Uint32(raw[4*i:])
+	}
+	return out
+}
+
+// TestGPUGraphReplay: a graph captured once, replayed with new positions in the same memory, gives what eager launches do.
+func TestGPUGraphReplay(t *testing.T) {
+	dev := gpu(t)
+	l := newLaunched(t, dev, newProblem(rand.New(rand.NewPCG(3, 4)), 3000, 64, 13))
+	graph, err := l.stream.Capture(func() error { return l.launcher.Launch(l.stream.Handle(), l.args) })
+	require.NoError(t, err)
+	defer graph.Close()
+	exec, err := graph.Instantiate()
+	require.NoError(t, err)
+	defer exec.Close()
+	distinct := map[uint32]bool{}
+	for step := range 1000 {
+		pos := make([]uint64, l.n)
+		for i := range pos {
+			pos[i] = uint64(step*100 + i)
+		}
+		require.NoError(t, l.ctx.CopyToDevice(driver.DevicePtr(l.args.Positions), asBytes(pos)))
+		require.NoError(t, exec.Launch(l.stream))
+		replayed := l.tokens(t)
+		require.NoError(t, l.launcher.Launch(l.stream.Handle(), l.args))
+		require.Equal(t, l.tokens(t), replayed, "step %d", step)
+		distinct[replayed[1]] = true
+	}
+	require.Greater(t, len(distinct), 50, "the noise moves with the position")
+}
+
+func TestGPULaunchAllocatesNothing(t *testing.T) {
+	dev := gpu(t)
+	l := newLaunched(t, dev, newProblem(rand.New(rand.NewPCG(5, 6)), 3000, 64, 13))
+	launch := func() { require.NoError(t, l.launcher.Launch(l.stream.Handle(), l.args)) }
+	require.Zero(t, testing.AllocsPerRun(100, launch))
+	begin := time.Now()
+	for range 200 {
+		launch()
+	}
+	t.Logf("host time of a launch: %v", time.Since(begin)/200)
+	l.tokens(t)
+}
+
+// TestGPUReset: a ticket that an aborted launch left behind is a reset away from right.
+func TestGPUReset(t *testing.T) {
+	dev := gpu(t)
+	l := newLaunched(t, dev, newProblem(rand.New(rand.NewPCG(7, 8)), 3000, 64, 13))
+	require.NoError(t, l.launcher.Launch(l.stream.Handle(), l.args))
+	want := l.tokens(t)
+	require.NoError(t, l.ctx.CopyToDevice(l.launcher.ticket(), asBytes([]uint32{5})))
+	require.NoError(t, l.launcher.Reset())
+	for range 1000 {
+		require.NoError(t, l.launcher.Launch(l.stream.Handle(), l.args))
+	}
+	require.Equal(t, want, l.tokens(t))
+}
+
+func TestGPUForeignMemoryIsChecked(t *testing.T) {
+	dev := gpu(t)
+	for _, w := range []DeviceWeights{
+		{Ptr: 0, Vocab: 10, Hidden: 64}, {Ptr: 1 << 20 / 2 * 2, LD: 12, Vocab: 10, Hidden: 64}, {Ptr: 1<<20 + 8, Vocab: 10, Hidden: 64},
+		{Ptr: 1 << 20, LD: 68, Vocab: 10, Hidden: 64}, {Ptr: 1 << 20, Vocab: 0, Hidden: 64}, {Ptr: 1 << 20, Vocab: 10, Hidden: 4100},
+	} {
+		_, err := dev.WrapHead(w)
+		require.Error(t, err, "%+v", w)
+	}
+	l := newLaunched(t, dev, newProblem(rand.New(rand.NewPCG(9, 1)), 300, 64, 3))
+	bad := *l.args
+	bad.Hidden += 2
+	var input *InputError
+	require.ErrorAs(t, l.launcher.Launch(l.stream.Handle(), &bad), &input)
+	bad = *l.args
+	bad.Seeds = 0
+	require.ErrorAs(t, l.launcher.Launch(l.stream.Handle(), &bad), &input)
+}
