@@ -41,7 +41,7 @@ func EntryName(arch string, t tiling.Tile, c ir.Computation, o Options) string {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '_':
 			return r
-		case r == '=':
+		case r == '=', r == '+': // scale=1e+20 is scale1e20, scale=1e-20 scale1e_20
 			return -1
 		}
 		return '_'

@@ -1,0 +1,197 @@
+package gen
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/model"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// batches that kernels are emitted for: every power of two and one between.
+var batches = []int{1, 2, 4, 8, 16, 32, 64, 100, 128, 256}
+
+// computations are what the preset set is emitted with, before the model's own scale and softcap are added.
+var computations = []ir.Computation{
+	computation(ir.Gumbel, "none", false),
+	computation(ir.Gumbel, "temperature", false),
+	computation(ir.Gumbel, "temperature,bias,mask", false),
+	computation(ir.Gumbel, "softcap=30,temperature", false),
+	computation(ir.Greedy, "none", false),
+	computation(ir.Gumbel, "bias=rows,temperature", false),
+	computation(ir.Gumbel, "temperature", true),
+	computation(ir.Greedy, "bias=rows,mask", true),
+}
+
+func computation(s ir.Sampler, chain string, score bool) ir.Computation {
+	c, err := ir.ParseChain(chain)
+	if err != nil {
+		panic(err)
+	}
+	return ir.Computation{Chain: c, Sampler: s, Score: score}
+}
+
+// of adds what a model does to its logits.
+func of(p model.Preset, c ir.Computation) ir.Computation {
+	if p.Scale != 1 {
+		c.Chain.Scale = float32(p.Scale)
+	}
+	if p.Softcap != 0 {
+		c.Chain.Softcap = float32(p.Softcap)
+	}
+	return c
+}
+
+// variant is one distinct kernel, with a request that gives it.
+type variant struct {
+	Request
+	*Artifact
+}
+
+// name says what a variant is: all that a kernel may depend on.
+func (v variant) name() string {
+	return fmt.Sprintf("%s %s %s score=%v", v.Manifest.Tile.Name, v.Computation.Sampler, v.Computation.Chain, v.Computation.Score)
+}
+
+// corpus collects distinct kernels by name.
+type corpus map[string]variant
+
+// emit makes the corpus of some requests, on as many goroutines as there are cores. Where two requests have one name, their
+// PTX must be the same bytes.
+func emit(requests []Request) (corpus, error) {
+	artifacts := make([]*Artifact, len(requests))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, r := range requests {
+		g.Go(func() (err error) {
+			if artifacts[i], err = Emit(r); err != nil {
+				err = fmt.Errorf("%+v: %w", r, err)
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	c := corpus{}
+	for i, r := range requests {
+		r.Computation = r.Computation.Normalize()
+		v := variant{r, artifacts[i]}
+		old, ok := c[v.name()]
+		if ok && !bytes.Equal(old.PTX, v.PTX) {
+			return nil, fmt.Errorf("%s: for %d x %d, batch %d, the PTX is not that for %d x %d, batch %d", v.name(),
+				r.Shape.Vocab, r.Shape.Hidden, r.Batch, old.Shape.Vocab, old.Shape.Hidden, old.Batch)
+		}
+		if !ok {
+			c[v.name()] = v
+		}
+	}
+	return c, nil
+}
+
+func (c corpus) sorted() []variant {
+	var out []variant
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		out = append(out, c[name])
+	}
+	return out
+}
+
+// presets are all models; in short mode, one of each way to treat the logits.
+func presets() []model.Preset {
+	if !testing.Short() {
+		return model.All()
+	}
+	seen := map[[2]float64]bool{}
+	return slices.DeleteFunc(model.All(), func(p model.Preset) bool {
+		key := [2]float64{p.Scale, p.Softcap}
+		defer func() { seen[key] = true }()
+		return seen[key]
+	})
+}
+
+// presetCorpus is every model at every batch size with every set of transforms.
+var presetCorpus = sync.OnceValues(func() (corpus, error) {
+	sizes := batches
+	if testing.Short() {
+		sizes = []int{16, 256}
+	}
+	var rs []Request
+	for _, p := range presets() {
+		for _, c := range computations {
+			for _, batch := range sizes {
+				rs = append(rs, Request{Arch: arch.SM90, Computation: of(p, c), Shape: ir.Shape{Vocab: p.V, Hidden: p.D}, Batch: batch})
+			}
+		}
+	}
+	return emit(rs)
+})
+
+// tileCorpus is every tile that a tuner may try, with the least, the usual and the most that an epilogue can have to do.
+var tileCorpus = sync.OnceValues(func() (corpus, error) {
+	var rs []Request
+	for _, c := range []ir.Computation{
+		computation(ir.Greedy, "none", false),
+		computation(ir.Gumbel, "temperature", false),
+		computation(ir.Gumbel, "scale=0.5,softcap=30,bias=rows,mask,temperature", true),
+	} {
+		seen := map[tiling.Tile]bool{}
+		for _, batch := range batches {
+			plans, _ := tiling.Candidates(arch.SM90, c, batch)
+			for _, p := range plans {
+				if !seen[p.Tile] {
+					rs = append(rs, Request{Arch: arch.SM90, Computation: c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: batch, Tile: p.Tile})
+				}
+				seen[p.Tile] = true
+			}
+		}
+	}
+	return emit(rs)
+})
+
+// flagCorpus is every combination of what a computation can ask for, at one tile.
+var flagCorpus = sync.OnceValues(func() (corpus, error) {
+	var rs []Request
+	for bits := range 1 << 6 {
+		on := func(bit int) bool { return bits>>bit&1 == 1 }
+		for _, bias := range []ir.Bias{ir.BiasNone, ir.BiasVector, ir.BiasMatrix} {
+			c := ir.Computation{Score: on(0), Chain: ir.Chain{Mask: on(1), Temperature: on(2), Bias: bias}}
+			if on(3) {
+				c.Sampler = ir.Greedy
+			}
+			if on(4) {
+				c.Chain.Scale = 0.25
+			}
+			if on(5) {
+				c.Chain.Softcap = 30
+			}
+			rs = append(rs, Request{Arch: arch.SM90, Computation: c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: 16})
+		}
+	}
+	return emit(rs)
+})
+
+// everything is all the variants that the tests look at, in a fixed order; in short mode those of some models.
+func everything(t testing.TB) []variant {
+	t.Helper()
+	all, parts := corpus{}, []func() (corpus, error){presetCorpus, tileCorpus, flagCorpus}
+	if testing.Short() {
+		parts = parts[:1]
+	}
+	for _, part := range parts {
+		c, err := part()
+		require.NoError(t, err)
+		maps.Copy(all, c)
+	}
+	return all.sorted()
+}

@@ -1,0 +1,193 @@
+package gen
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// Kernels depend on the computation and the tile alone: emit compares every kernel with the first of its name.
+func TestKernelsDoNotDependOnTheShape(t *testing.T) {
+	c, err := presetCorpus()
+	require.NoError(t, err)
+	t.Logf("%d models x %d computations give %d kernels", len(presets()), len(computations), len(c))
+	if !testing.Short() {
+		require.Less(t, len(c), len(presets())*len(computations)*len(batches)/2, "most emissions are compared with another")
+	}
+}
+
+func TestEntriesNameKernels(t *testing.T) {
+	texts := map[string]string{}
+	all := everything(t)
+	for _, chain := range []string{"scale=1e20", "scale=1e-20", "scale=-2", "scale=2", "softcap=1e20", "softcap=1e-20", "softcap=1.5", "softcap=15"} {
+		a, err := Emit(Request{Arch: arch.SM90, Computation: computation(ir.Gumbel, chain, false), Shape: ir.Shape{Vocab: 8, Hidden: 8}, Batch: 1})
+		require.NoError(t, err)
+		all = append(all, variant{Artifact: a})
+	}
+	for _, v := range all {
+		old, ok := texts[v.Name()]
+		require.True(t, !ok || old == string(v.PTX), "two kernels are called %s", v.Name())
+		texts[v.Name()] = string(v.PTX)
+	}
+}
+
+// Printing and parsing are inverse, and what was parsed verifies too.
+func TestRoundTripThroughText(t *testing.T) {
+	for _, v := range everything(t) {
+		m, err := ptx.Parse(string(v.PTX))
+		require.NoError(t, err, v.name())
+		require.True(t, m.String() == string(v.PTX), "%s: the text changes", v.name())
+		require.NoError(t, ptx.Verify(m), v.name())
+	}
+}
+
+func TestManifestAgreesWithThePTX(t *testing.T) {
+	for _, v := range everything(t) {
+		m, err := ptx.Parse(string(v.PTX))
+		require.NoError(t, err)
+		k := v.Manifest
+		require.Len(t, m.Entries(), 1)
+		entry := m.Func(k.Entry)
+		require.NotNil(t, entry, v.name())
+		require.Equal(t, m.Target, k.Target)
+		require.Equal(t, m.Version(), k.PTXVersion)
+		require.Equal(t, entry.ReqThreads, k.Launch.Block)
+		if cluster := entry.ReqCluster; cluster != [3]int{} {
+			require.Equal(t, cluster, k.Launch.Cluster)
+		} else {
+			require.Equal(t, [3]int{1, 1, 1}, k.Launch.Cluster)
+		}
+		require.Len(t, entry.Params, len(k.Params), v.name())
+		for i, p := range entry.Params {
+			want := k.Params[i]
+			require.Equal(t, [3]any{p.Name, p.Offset, p.Size()}, [3]any{want.Name, want.Offset, want.Size}, v.name())
+			require.Equal(t, map[manifest.Kind]int{manifest.Pointer: 8, manifest.Scalar: 4, manifest.TensorMap: 64}[want.Kind], p.Alignment())
+		}
+		sum := sha256.Sum256(v.PTX)
+		require.Equal(t, hex.EncodeToString(sum[:]), k.PTXSHA256)
+	}
+}
+
+func TestManifestDescribesTheComputation(t *testing.T) {
+	for _, v := range everything(t) {
+		back, err := manifest.Decode(v.Manifest.Encode())
+		require.NoError(t, err, v.name())
+		require.Equal(t, v.Manifest, back)
+
+		k, c := v.Manifest, v.Computation
+		require.Equal(t, ir.Shape{Vocab: k.Problem.Vocab, Hidden: k.Problem.Hidden}, v.Shape)
+		chain, err := ir.ParseChain(k.Transform)
+		require.NoError(t, err)
+		require.Equal(t, c.Chain, chain)
+		tile, err := tiling.ParseTile(k.Tile.Name)
+		require.NoError(t, err)
+		require.Equal(t, tiling.Tile{M: k.Tile.M, N: k.Tile.N, K: k.Tile.K, Stages: k.Tile.Stages, Cluster: k.Tile.Cluster}, tile)
+		// A parameter is there exactly if something asks for it.
+		for param, wanted := range map[string]bool{
+			"seeds": c.Sampler == ir.Gumbel, "positions": c.Sampler == ir.Gumbel, "temperature": c.Chain.Temperature,
+			"bias": c.Chain.Bias != ir.BiasNone, "bias_stride": c.Chain.Bias == ir.BiasMatrix, "mask": c.Chain.Mask,
+			"scores": c.Score, "tokens": true, "status": true, "weights": true, "hidden": true,
+		} {
+			require.Equal(t, wanted, k.Param(param) != nil, "%s: %s", v.name(), param)
+		}
+		require.Equal(t, c.Score, slices.Contains(k.Outputs, "score"))
+		require.Equal(t, c.Sampler == ir.Gumbel, k.RNG == ir.NoiseName)
+	}
+}
+
+func TestCheckPTX(t *testing.T) {
+	a, err := Emit(request(16, "none"))
+	require.NoError(t, err)
+	require.NoError(t, CheckPTX(a.Manifest, a.PTX))
+	require.ErrorContains(t, CheckPTX(a.Manifest, append(a.PTX, '\n')), a.Manifest.PTXSHA256)
+}
+
+func request(batch int, chain string) Request {
+	return Request{Arch: arch.SM90, Computation: computation(ir.Gumbel, chain, false), Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: batch}
+}
+
+func TestRequestsThatCannotBeHonoured(t *testing.T) {
+	for want, change := range map[string]func(*Request){
+		"gen: batch is -1":           func(r *Request) { r.Batch = -1 },
+		"vocabulary size is 0":       func(r *Request) { r.Shape.Vocab = 0 },
+		"hidden size is 0":           func(r *Request) { r.Shape.Hidden = 0 },
+		"size is 2147483648":         func(r *Request) { r.Shape.Vocab = 1 << 31 }, // ids are 31 bits wide
+		"unknown sampler 9":          func(r *Request) { r.Computation.Sampler = 9 },
+		"softcap is NaN":             func(r *Request) { r.Computation.Chain.Softcap = float32(math.NaN()) },
+		"scale is +Inf":              func(r *Request) { r.Computation.Chain.Scale = float32(math.Inf(1)) },
+		"tile m128n24k64s4c1: N is":  func(r *Request) { r.Tile = tiling.Tile{M: 128, N: 24, K: 64, Stages: 4, Cluster: 1} },
+		"tile m0n0k0s0c1: M is 64":   func(r *Request) { r.Tile = tiling.Tile{Cluster: 1} },
+		"m192n256k64s3c1: needs abo": func(r *Request) { r.Tile = tiling.Tile{M: 192, N: 256, K: 64, Stages: 3, Cluster: 1} },
+	} {
+		r := request(16, "none")
+		change(&r)
+		a, err := Emit(r)
+		assert.ErrorContains(t, err, want)
+		assert.Nil(t, a)
+	}
+	_, err := Emit(request(0, "none"))
+	require.NoError(t, err, "an empty batch has a kernel too")
+}
+
+// A greedy sampler has no use for the temperature: one kernel, whatever was asked.
+func TestWhatChangesNothingIsDropped(t *testing.T) {
+	plain, warm := request(16, "none"), request(16, "scale=1,temperature")
+	plain.Computation.Sampler, warm.Computation.Sampler = ir.Greedy, ir.Greedy
+	a, err := Emit(plain)
+	require.NoError(t, err)
+	b, err := Emit(warm)
+	require.NoError(t, err)
+	require.Equal(t, a, b)
+}
+
+// longest is the request with the most to emit.
+func longest() Request {
+	r := request(256, "scale=0.5,softcap=30,bias=rows,mask,temperature")
+	r.Computation.Score = true
+	return r
+}
+
+// A kernel takes a few milliseconds to emit. Fifty is the promise; the median leaves a busy machine room.
+func TestEmitIsQuick(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector slows everything down")
+	}
+	var times []time.Duration
+	for range 21 {
+		start := time.Now()
+		_, err := Emit(longest())
+		times = append(times, time.Since(start))
+		require.NoError(t, err)
+	}
+	slices.Sort(times)
+	t.Logf("median %v of %v to %v", times[10], times[0], times[20])
+	require.Less(t, times[10], 50*time.Millisecond)
+}
+
+func BenchmarkEmit(b *testing.B) {
+	for _, r := range []Request{request(1, "none"), request(16, "temperature"), longest()} {
+		a, err := Emit(r)
+		require.NoError(b, err)
+		b.Run(strings.TrimPrefix(a.Name(), "fsgen_sm_90_"), func(b *testing.B) {
+			b.SetBytes(int64(len(a.PTX)))
+			for b.Loop() {
+				if _, err := Emit(r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

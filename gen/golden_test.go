@@ -1,0 +1,31 @@
+package gen
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/internal/golden"
+	"github.com/fsgen/fsgen/ir"
+)
+
+// TestGolden holds a handful of kernels against testdata, so that no change to emitted code goes unseen. Between them they
+// have every part of the skeleton: one group of columns and many, one CTA and a cluster, even registers and shares, and
+// every transform.
+func TestGolden(t *testing.T) {
+	greedy := request(1, "none")
+	greedy.Computation.Sampler = ir.Greedy
+	files := map[string][]byte{}
+	for _, r := range []Request{
+		greedy,
+		request(16, "temperature"),
+		request(128, "bias,mask,temperature"),
+		longest(),
+	} {
+		a, err := Emit(r)
+		require.NoError(t, err)
+		files[a.Name()+".ptx"] = a.PTX
+		files[a.Name()+".json"] = a.Manifest.Encode()
+	}
+	golden.Dir(t, "testdata", files, "*.ptx", "*.json")
+}

@@ -1,0 +1,55 @@
+package gen
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fsgen/fsgen/internal/ptxas"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// TestAssembles puts every emitted kernel through ptxas for its target: no spills, no local memory, no warning, and no more
+// registers than the plan counts on.
+func TestAssembles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of runs of ptxas")
+	}
+	tool := ptxas.ForTest(t)
+	all := everything(t)
+	var g errgroup.Group
+	g.SetLimit(2)
+	for _, v := range all {
+		g.Go(func() error {
+			assembles(t, tool, v)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	t.Logf("%d kernels", len(all))
+}
+
+func assembles(t *testing.T, tool ptxas.Tool, v variant) {
+	r, err := tool.Assemble(context.Background(), string(v.PTX), v.Manifest.Target, ptxas.Options{})
+	if !assert.NoError(t, err, v.name()) {
+		return
+	}
+	assert.Empty(t, r.Warnings, v.name())
+	k := r.Kernel(v.Manifest.Entry)
+	if !assert.NotNil(t, k, "%s: no report of the kernel\n%s", v.name(), r.Log) {
+		return
+	}
+	assert.True(t, k.Entry)
+	assert.Zero(t, k.Stack, "%s: bytes of local memory", v.name())
+	assert.Zero(t, k.SpillStores+k.SpillLoads, "%s: bytes of spills", v.name())
+	assert.Zero(t, k.Shared, "%s: all shared memory is dynamic", v.name())
+
+	m := v.Manifest.Tile
+	plan, err := tiling.NewPlan(v.Arch, tiling.Tile{M: m.M, N: m.N, K: m.K, Stages: m.Stages, Cluster: m.Cluster}, v.Computation)
+	if assert.NoError(t, err) {
+		assert.Positive(t, k.Registers)
+		assert.LessOrEqual(t, k.Registers, plan.Pipeline.LaunchRegisters, "%s: registers", v.name())
+	}
+}
