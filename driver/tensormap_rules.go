@@ -129,7 +129,8 @@ func (s *TensorMapSpec) checkStrides() *TensorMapError {
 }
 
 // maxBoxBytes is the largest box that the driver takes: what one CTA may have of shared memory on compute capability 9.0.
-// The manual does not say so; driver 580.159 on an H200 refuses every larger box and no smaller one.
+// The manual does not say so; driver 580.159 on an H200 refuses larger boxes and no smaller ones. What counts is what
+// arrives: element strides thin a box out.
 const maxBoxBytes = 232448
 
 func (s *TensorMapSpec) checkBox() *TensorMapError {
@@ -138,7 +139,11 @@ func (s *TensorMapSpec) checkBox() *TensorMapError {
 		if b == 0 || b > 256 {
 			return &TensorMapError{"must be 1 to 256", fmt.Sprintf("boxDim[%d]", i), uint64(b)}
 		}
-		bytes *= uint64(b) // at most 8 x 256^5: no overflow
+		step := max(uint64(s.ElementStrides[i]), 1)
+		if i == 0 && s.Interleave == InterleaveNone {
+			step = 1 // the manual: the innermost stride is ignored without interleave
+		}
+		bytes *= (uint64(b) + step - 1) / step // at most 8 x 256^5: no overflow
 	}
 	if bytes > maxBoxBytes {
 		return &TensorMapError{fmt.Sprintf("must be at most %d, the shared memory of a CTA", maxBoxBytes), "boxDim in bytes", bytes}

