@@ -23,7 +23,7 @@ type table struct {
 // parseTable reads the text of a table, paths relative to the module.
 func parseTable(text string) (*table, error) {
 	t := &table{code: map[string][]string{}, tests: map[string][]string{}, libraries: map[string][]string{}}
-	var rows, helpers []string
+	var rows, helpers, testsOnly []string
 	libraries := false
 	for i, line := range strings.Split(text, "\n") {
 		line, _, _ = strings.Cut(line, "#")
@@ -36,7 +36,7 @@ func parseTable(text string) (*table, error) {
 		}
 		name, rest, ok := strings.Cut(line, ":")
 		code, tests, _ := strings.Cut(rest, "|")
-		names := append(strings.Fields(code), strings.Fields(tests)...)
+		names := strings.Fields(code)
 		if unknown := slices.IndexFunc(names, func(n string) bool { return n != "*" && !slices.Contains(rows, n) }); unknown >= 0 {
 			return nil, fmt.Errorf("layers.txt:%d: %s is no row above", i+1, names[unknown])
 		}
@@ -48,9 +48,15 @@ func parseTable(text string) (*table, error) {
 		case name == "tests":
 			helpers = names
 		default:
-			t.code[name] = expand(strings.Fields(code), rows)
-			t.tests[name] = slices.Concat(t.code[name], expand(strings.Fields(tests), rows))
+			t.code[name] = expand(names, rows)
+			t.tests[name] = slices.Concat(t.code[name], strings.Fields(tests))
+			testsOnly = append(testsOnly, strings.Fields(tests)...)
 			rows = append(rows, name)
+		}
+	}
+	for _, name := range testsOnly {
+		if !slices.Contains(rows, name) {
+			return nil, fmt.Errorf("layers.txt: tests import %s, which is no row", name)
 		}
 	}
 	for name := range t.tests {
@@ -114,12 +120,13 @@ func (t *table) mayUse(pkg, path string) bool {
 }
 
 func TestTableText(t *testing.T) {
-	tab, err := parseTable("a:\nhelp:\ntests: help\nb: a | help # why\nc: * |\n[libraries]\nx.org/lib: b")
+	tab, err := parseTable("a:\nhelp:\ntests: help\nb: a | c # why\nc: * |\n[libraries]\nx.org/lib: b")
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, tab.code["b"])
 	require.Equal(t, []string{"a", "help", "b"}, tab.code["c"])
 	require.Equal(t, []string{"help"}, tab.tests["a"])
-	for _, bad := range []string{"a: b\nb:", "a:\na:", "a", "a: a"} {
+	require.Equal(t, []string{"a", "c", "help"}, tab.tests["b"])
+	for _, bad := range []string{"a: b\nb:", "a: | b", "a:\na:", "a", "a: a"} {
 		_, err := parseTable(bad)
 		require.Error(t, err, bad)
 	}
@@ -129,7 +136,7 @@ func TestTableText(t *testing.T) {
 			"b": {own: []string{"a"}, others: []string{"os", "x.org/lib", "y.org/other"}},
 			"d": {},
 		}, false))
-	require.Equal(t, []string{"b imports c"}, tab.check(map[string]imports{
-		"a": {own: []string{"help", "a"}, others: []string{"x.org/any"}}, "b": {own: []string{"help", "c"}},
+	require.Equal(t, []string{"a imports c"}, tab.check(map[string]imports{
+		"a": {own: []string{"help", "a", "c"}, others: []string{"x.org/any"}}, "b": {own: []string{"help", "c"}},
 	}, true))
 }

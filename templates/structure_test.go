@@ -1,0 +1,229 @@
+package templates_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// kernel is an emitted kernel as its text says.
+type kernel struct {
+	plan     *tiling.Plan
+	text     string
+	manifest *manifest.Kernel
+	entry    *ptx.Func
+	code     []*ptx.Instr
+}
+
+var emitted map[string]kernel
+
+// kernels emits the tiles that a tuner would try at some widths, for the least and the most that an epilogue does.
+func kernels(t *testing.T) map[string]kernel {
+	t.Helper()
+	if emitted == nil {
+		emitted = emitKernels(t)
+	}
+	return emitted
+}
+
+func emitKernels(t *testing.T) map[string]kernel {
+	t.Helper()
+	out := map[string]kernel{}
+	for _, chain := range []string{"none", "softcap=30,bias=rows,mask,temperature"} {
+		c, err := ir.ParseChain(chain)
+		require.NoError(t, err)
+		comp := ir.Computation{Chain: c}
+		for _, batch := range []int{1, 64, 256} {
+			plans, _ := tiling.Candidates(arch.SM90, comp, batch)
+			for _, p := range plans {
+				k := parse(t, gen.Request{Arch: p.Arch, Computation: comp, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Tile: p.Tile})
+				k.plan = p
+				out[k.entry.Name] = k
+			}
+		}
+	}
+	return out
+}
+
+func parse(t *testing.T, r gen.Request) kernel {
+	t.Helper()
+	a, err := gen.Emit(r)
+	require.NoError(t, err)
+	m, err := ptx.Parse(string(a.PTX))
+	require.NoError(t, err)
+	k := kernel{text: string(a.PTX), manifest: a.Manifest, entry: m.Entries()[0]}
+	for _, s := range k.entry.Body {
+		if in, ok := s.(*ptx.Instr); ok {
+			k.code = append(k.code, in)
+		}
+	}
+	return k
+}
+
+// find returns the instructions whose mnemonic starts with one of some prefixes, in order, and the place of the first.
+func (k kernel) find(prefixes ...string) (found []*ptx.Instr, first int) {
+	first = -1
+	for i, in := range k.code {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(mnemonic(in), p) }) {
+			if found = append(found, in); first < 0 {
+				first = i
+			}
+		}
+	}
+	return found, first
+}
+
+// mnemonic is an instruction's text without guard and operands.
+func mnemonic(in *ptx.Instr) string {
+	fields := strings.Fields(in.String())
+	if strings.HasPrefix(fields[0], "@") {
+		fields = fields[1:]
+	}
+	return fields[0]
+}
+
+// offset is that of the instruction's address operand n.
+func offset(t *testing.T, in *ptx.Instr, n int) int {
+	t.Helper()
+	m, ok := in.Args[n].(ptx.Mem)
+	require.True(t, ok, "%s", in)
+	return int(m.Off)
+}
+
+func TestDirectives(t *testing.T) {
+	for name, k := range kernels(t) {
+		require.Contains(t, k.text, "\n.version 8.0\n.target sm_90a\n", "the lowest version that has wgmma")
+		require.Equal(t, [3]int{k.plan.Pipeline.Threads, 1, 1}, k.entry.ReqThreads, name)
+		cluster := [3]int{}
+		if c := k.plan.Tile.Cluster; c > 1 {
+			cluster = [3]int{c, 1, 1}
+		}
+		require.Equal(t, cluster, k.entry.ReqCluster, name)
+
+		shares, _ := k.find("setmaxnreg")
+		require.Equal(t, k.plan.Pipeline.ProducerRegisters > 0, len(shares) > 0, name)
+		if len(shares) > 0 {
+			require.Equal(t, k.plan.Pipeline.LaunchRegisters, k.entry.MaxRegs, "%s: ptxas ignores setmaxnreg without it", name)
+		}
+	}
+}
+
+func TestProductsFillTheAccumulators(t *testing.T) {
+	for name, k := range kernels(t) {
+		products, _ := k.find("wgmma.mma_async")
+		require.Len(t, products, k.plan.Tile.K/16, name)
+		for _, p := range products {
+			require.Equal(t, fmt.Sprintf("wgmma.mma_async.sync.aligned.m64n%dk16.f32.bf16.bf16", k.plan.Tile.N), mnemonic(p))
+			require.Len(t, p.Args[0], k.plan.Tile.N/2, name)
+			require.Equal(t, products[0].Args[0], p.Args[0], "%s: one set of accumulators", name)
+		}
+	}
+}
+
+// Every barrier that is waited for, armed or arrived at has been initialised with the arrivals that it will get.
+func TestBarriersAreInitialised(t *testing.T) {
+	for name, k := range kernels(t) {
+		s, stages := k.plan.Storage, k.plan.Tile.Stages
+		arrivals := map[int]ptx.Operand{}
+		inits, _ := k.find("mbarrier.init")
+		for _, in := range inits {
+			arrivals[offset(t, in, 0)] = in.Args[1]
+		}
+		require.Len(t, inits, 2*stages, name)
+		for i := range stages {
+			require.Equal(t, ptx.Imm(1), arrivals[s.Full+8*i], "%s: the producer's arrival", name)
+			require.Equal(t, ptx.Imm(k.plan.Pipeline.EmptyArrivals), arrivals[s.Empty+8*i], "%s: the consumers' arrivals", name)
+		}
+		waits, _ := k.find("mbarrier.try_wait", "mbarrier.test_wait")
+		require.Len(t, waits, 2, "%s: one on full, one on empty", name)
+		for i, want := range []int{s.Empty, s.Full} { // the producer's code comes first
+			require.Equal(t, want, offset(t, waits[i], 1), name)
+		}
+		_, fence := k.find("fence.mbarrier_init")
+		_, sync := k.find("barrier.cluster.wait", "bar.sync")
+		_, wait := k.find("mbarrier.try_wait")
+		require.True(t, 0 < fence && fence < sync && sync < wait, "%s: initialised, seen by all, then used", name)
+	}
+}
+
+// The bytes that a stage's barrier is told to expect are those that the copies bring.
+func TestStagesExpectWhatArrives(t *testing.T) {
+	for name, k := range kernels(t) {
+		bytes := 0
+		for _, p := range k.manifest.Params {
+			if p.Map == nil {
+				continue
+			}
+			box := int(p.Map.Box[0]*p.Map.Box[1]) * 2
+			if p.Map.Tensor == "hidden" {
+				box *= k.plan.Tile.Cluster // every CTA multicasts its share
+			}
+			bytes += box
+		}
+		expect, _ := k.find("mbarrier.arrive.expect_tx")
+		require.Len(t, expect, 1, name)
+		require.Contains(t, expect[0].Args, ptx.Operand(ptx.Imm(bytes)), name)
+		copies, _ := k.find("cp.async.bulk.tensor")
+		require.Len(t, copies, 2, name)
+		require.Equal(t, k.plan.Tile.Cluster > 1, strings.Contains(mnemonic(copies[1]), ".multicast::cluster"), name)
+	}
+}
+
+// .release.cluster on the arrival that frees a stage compiles to a fence and doubles the time of a k step (measured on an
+// H200). Consumers only read the stage, so that the plain arrival is right.
+func TestRemoteArrivalsHaveNoFence(t *testing.T) {
+	for name, k := range kernels(t) {
+		arrive, _ := k.find("mbarrier.arrive")
+		remote := 0
+		for _, in := range arrive {
+			require.NotContains(t, mnemonic(in), ".release", name)
+			if strings.Contains(mnemonic(in), "shared::cluster") {
+				remote++
+			}
+		}
+		require.Equal(t, k.plan.Tile.Cluster > 1, remote > 0, name)
+	}
+}
+
+// Scores stay float32 to the last comparison: nothing but the tensor core knows a 16-bit float.
+func TestScoresAreNeverNarrowed(t *testing.T) {
+	for name, k := range kernels(t) {
+		for _, in := range k.code {
+			if m := mnemonic(in); !strings.HasPrefix(m, "wgmma.") {
+				require.NotRegexp(t, `\.(f16|bf16|tf32|e4m3|e5m2)`, m, name)
+			}
+		}
+	}
+}
+
+// The launch before this one may still run when a kernel starts (programmatic dependent launch): it has to end before
+// anything of its memory is read or written.
+func TestMemoryIsTouchedAfterTheWait(t *testing.T) {
+	for name, k := range kernels(t) {
+		_, wait := k.find("griddepcontrol.wait")
+		_, touch := k.find("ld.global", "st.global", "atom", "red.global", "cp.async")
+		require.True(t, 0 <= wait && wait < touch, "%s: waits at %d, touches memory at %d", name, wait, touch)
+	}
+}
+
+// A CTA of a cluster must outlive the arrivals of its peers: all meet before they return.
+func TestClustersLeaveTogether(t *testing.T) {
+	for name, k := range kernels(t) {
+		last := k.code[len(k.code)-1]
+		require.Equal(t, "ret", strings.TrimSuffix(mnemonic(last), ";"), name)
+		rets, _ := k.find("ret", "exit")
+		require.Len(t, rets, 1, "%s: one way out", name)
+		before := mnemonic(k.code[len(k.code)-2])
+		require.Equal(t, k.plan.Tile.Cluster > 1, strings.HasPrefix(before, "barrier.cluster.wait"), name)
+	}
+}
