@@ -51,3 +51,9 @@ func noiseBound(b *builder) *Node {
 	log := b.op(OpLg2, b.op(OpFloat, b.input(InHigh)))
 	return b.op(OpFma, log, b.f(-math.Ln2), b.f(32*math.Ln2+boundMargin))
 }
+
+// NoiseBound is the graph of the noise's upper bound alone: input InHigh.
+func NoiseBound() *Graph {
+	b := newBuilder()
+	return Optimize(b.finish(noiseBound(b)))
+}
