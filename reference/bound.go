@@ -16,6 +16,9 @@ const slack = 0x1p-48
 // rounded is a result of one float32 operation whose operands were off by x.err altogether. An exact operand gives an
 // exact result wherever the result is a float32.
 func (x bounded) rounded() bounded {
+	if math.Abs(x.value)-x.err > math.MaxFloat32 {
+		return bounded{math.Copysign(math.Inf(1), x.value), 0}
+	}
 	if math.IsInf(x.value, 0) || x.err == 0 && float64(float32(x.value)) == x.value {
 		return x
 	}
@@ -39,7 +42,9 @@ func (x bounded) approximated(err float64) bounded {
 
 // dotBound is the exact dot product of two bf16 vectors with the bound for float32 sums of the products in any order,
 // also for tensor cores, which align the terms of a step to the largest and cut them off: each of at most n additions
-// errs by one unit in the last place of a partial sum, and no partial sum exceeds the sum of magnitudes.
+// errs by one unit in the last place of a partial sum, and no partial sum exceeds the sum of magnitudes by more than
+// those errors. A tensor core adds at most one more term (the accumulator) for every 16 products; counting one for every
+// 8 makes up for the errors' own errors.
 //
 // Where every product is a multiple of one quantum and the sum of magnitudes below 2^24 quanta, every partial sum is a
 // float32 and the bound is 0. That is how planted logits are exact.

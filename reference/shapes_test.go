@@ -1,0 +1,114 @@
+package reference
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/stretchr/testify/require"
+)
+
+// requireNaive compares every row with the plain loop.
+func requireNaive(t *testing.T, r *Request) {
+	t.Helper()
+	res := sample(t, r)
+	for b := range r.Batch {
+		token, score := naive(r, b)
+		require.Equal(t, token, res.Tokens[b], "V=%d D=%d B=%d row %d", r.Shape.Vocab, r.Shape.Hidden, r.Batch, b)
+		require.Equal(t, score, res.Best[b])
+		require.Equal(t, ir.StatusOK, res.Status[b])
+	}
+}
+
+// Cases B9, B10, B14: every size that has an edge.
+func TestShapes(t *testing.T) {
+	for _, vocab := range []int{1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 127, 128, 129, 255, 256, 257, 4095, 4097} {
+		for _, hidden := range []int{1, 7, 8, 16, 24, 64, 72} {
+			for _, batch := range []int{1, 2, 17} {
+				requireNaive(t, randomRequest(batch, vocab, hidden))
+			}
+		}
+	}
+	for _, vocab := range []int{40001, 50257} {
+		requireNaive(t, randomRequest(5, vocab, 12))
+	}
+	requireNaive(t, randomRequest(2, 100, 4100))
+}
+
+// Case B15: leading dimensions and offsets.
+func TestLeadingDimensions(t *testing.T) {
+	const batch, vocab, hidden = 5, 77, 20
+	tight := randomRequest(batch, vocab, hidden)
+	want := sample(t, tight)
+	for _, extra := range []int{0, 1, 4, 8} {
+		r := *tight
+		r.LDH, r.LDW = hidden+extra, hidden+2*extra
+		r.H, r.W = spread(tight.H, hidden, r.LDH), spread(tight.W, hidden, r.LDW)
+		require.Equal(t, want, sample(t, &r))
+		require.NoError(t, r.Validate())
+		r.W = r.W[:len(r.W)-1]
+		require.Error(t, r.Validate(), "the last row is cut")
+	}
+}
+
+// spread lays rows of n apart by ld, with NaN between them and nothing after the last.
+func spread(rows []uint16, n, ld int) []uint16 {
+	var out []uint16
+	for i := 0; i < len(rows); i += n {
+		out = append(out, rows[i:i+n]...)
+		for range ld - n {
+			out = append(out, 0x7fc0)
+		}
+	}
+	return out[:len(out)-(ld-n)]
+}
+
+// randomChain turns on transforms at random.
+func randomChain(rng *rand.Rand, r *Request) {
+	c := &r.Computation.Chain
+	vocab, words := r.Shape.Vocab, (r.Shape.Vocab+31)/32
+	if rng.IntN(2) == 0 {
+		c.Scale = 0.3
+	}
+	if rng.IntN(2) == 0 {
+		c.Softcap = 2
+	}
+	switch rng.IntN(3) {
+	case 1:
+		c.Bias, r.Bias = ir.BiasVector, normals(vocab, 1, rng.Uint64())
+	case 2:
+		c.Bias, r.BiasStride = ir.BiasMatrix, vocab+10
+		r.Bias = normals(r.Batch*r.BiasStride, 1, rng.Uint64())
+	}
+	if rng.IntN(2) == 0 {
+		c.Mask, r.MaskWords = true, words
+		r.MaskStride = []int{0, words, words + 3}[rng.IntN(3)]
+		r.Mask = make([]uint32, r.Batch*(words+3))
+		for i := range r.Mask {
+			r.Mask[i] = rng.Uint32() | 1
+		}
+	}
+	if rng.IntN(2) == 0 {
+		withTemperature(r, []float32{[]float32{0, 0.01, 0.7, 1, 1.5, 40}[rng.IntN(6)]}...)
+	}
+	if rng.IntN(4) == 0 {
+		r.Noise = normals(r.Batch*vocab, 2, rng.Uint64())
+	}
+	if rng.IntN(4) == 0 && r.Noise == nil {
+		r.Computation.Sampler = ir.Greedy
+	}
+}
+
+func TestChainsAgainstPlainLoop(t *testing.T) {
+	rng := rand.New(rand.NewPCG(12, 12))
+	for range 400 {
+		r := randomRequest(1+rng.IntN(4), 1+rng.IntN(300), 1+rng.IntN(20))
+		if rng.IntN(3) == 0 {
+			r.Logits, r.H, r.W = normals(r.Batch*r.Shape.Vocab, 3, rng.Uint64()), nil, nil
+		}
+		r.Draw, r.StreamTag = rng.Uint32(), rng.Uint32()
+		randomChain(rng, r)
+		require.NoError(t, r.Validate())
+		requireNaive(t, r)
+	}
+}
