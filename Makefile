@@ -1,10 +1,25 @@
-# fsgen: build, test and tool targets. Everything needs Go and pip only.
+# fsgen: build, test and tool targets. Everything needs Go and pip only; the race detector and the tests against a fake
+# libcuda need a C compiler too.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
 
 PTXAS_VERSION ?= 13.0.88
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@latest
+GOVULNCHECK ?= golang.org/x/vuln/cmd/govulncheck@latest
+FUZZTIME ?= 10s
 TOOLS := .tools
 GO ?= go
 
-.PHONY: all build test test-short race generate tools gpu-bundle fuzz lint clean
+# Where goroutines meet, under the race detector: whole, and in short mode what it slows most.
+RACE := ./driver ./sampler ./internal/cache
+RACE_SHORT := ./gen ./reference
+
+# Packages whose test binaries go into the bundle for a machine with a GPU.
+GPU_TESTS ?= driver sampler
+BUNDLE ?= gpu-bundle
+
+.PHONY: all build test test-short race generate fresh tools gpu-bundle fuzz lint vuln clean
 
 all: build
 
@@ -22,8 +37,58 @@ $(TOOLS)/bin/ptxas:
 	rm -rf $(TOOLS)/wheel
 	$(TOOLS)/bin/ptxas --version | tail -n 2
 
+# Every test, then the race detector where it matters. What is missing (ptxas, a C compiler, a GPU) skips with its reason;
+# FSGEN_REQUIRE_PTXAS=1, FSGEN_REQUIRE_CC=1 and FSGEN_REQUIRE_GPU=1 make that a failure.
+test:
+	$(GO) test ./...
+	$(MAKE) --no-print-directory race
+
+test-short:
+	$(GO) test -short ./...
+
+race:
+	$(GO) test -race $(RACE)
+	$(GO) test -race -short $(RACE_SHORT)
+
+# Format, vet (emit-only build too) and staticcheck, where the module proxy has it.
+lint:
+	@files=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
+		if [ -n "$$files" ]; then echo "gofmt these: $$files"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) vet -tags fsgen_nocuda ./...
+	@if $(GO) run $(STATICCHECK) -version; then $(GO) run $(STATICCHECK) ./...; \
+		else echo "staticcheck cannot be fetched here: skipped"; fi
+
+# Needs the vulnerability database at vuln.go.dev, which CI cannot count on.
+vuln:
+	$(GO) run $(GOVULNCHECK) ./...
+
+# Every fuzz target for FUZZTIME each.
+fuzz:
+	@for file in $$(git ls-files -co --exclude-standard '*_test.go' | xargs grep -lE '^func Fuzz' | sort); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file); do \
+			echo "== $$target of ./$$(dirname $$file)"; \
+			$(GO) test -run '^$$$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file) | tail -n 2; \
+		done; \
+	done
+
 generate:
 	$(GO) generate ./...
+
+# Generated files are what generating them gives.
+fresh:
+	@before=$$(git ls-files '*/z*.go' testdata/head | xargs sha256sum); \
+		$(GO) generate ./...; \
+		after=$$(git ls-files '*/z*.go' testdata/head | xargs sha256sum); \
+		if [ "$$before" != "$$after" ]; then echo "stale generated files: commit what make generate gives"; exit 1; fi
+
+# One folder that runs on a GPU machine without Go: sh run.sh.
+gpu-bundle:
+	mkdir -p $(BUNDLE)
+	cp .ci/gpu-run $(BUNDLE)/run.sh
+	for p in $(GPU_TESTS); do .ci/bundle-test $(BUNDLE) $$p || exit 1; done
+	if ls cmd/fsgen/*.go >/dev/null 2>&1; then CGO_ENABLED=0 $(GO) build -trimpath -o $(BUNDLE)/fsgen ./cmd/fsgen; fi
+	ls -l $(BUNDLE)
 
 clean:
 	rm -rf bin gpu-bundle
