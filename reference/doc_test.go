@@ -1,0 +1,156 @@
+package reference
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fsgen/fsgen/internal/golden"
+	"github.com/stretchr/testify/require"
+)
+
+const noisePage = "../docs/noise.md"
+
+// block matches a block of the page; its second group is the content.
+func block(name string) *regexp.Regexp {
+	return regexp.MustCompile(`(?s)(<!-- begin ` + name + ` -->\n)(.*?)(<!-- end ` + name + ` -->)`)
+}
+
+// The tables of docs/noise.md are what the code computes: -update writes them.
+func TestNoisePage(t *testing.T) {
+	page, err := os.ReadFile(noisePage)
+	require.NoError(t, err)
+	text := string(page)
+	for name, content := range map[string]string{
+		"philox": philoxTable(), "bits": bitsTable(), "gumbel": gumbelTable(), "sample": sampleTable(t), "output": output(),
+	} {
+		require.Len(t, block(name).FindAllString(text, -1), 1, name)
+		text = block(name).ReplaceAllStringFunc(text, func(old string) string {
+			parts := block(name).FindStringSubmatch(old)
+			return parts[1] + content + parts[3]
+		})
+	}
+	golden.File(t, noisePage, []byte(text))
+}
+
+func table(header string, rows ...string) string {
+	columns := strings.Count(header, "|") - 1
+	return header + "\n" + strings.Repeat("| --- ", columns) + "|\n" + strings.Join(rows, "\n") + "\n"
+}
+
+func words(w ...uint32) string {
+	var s []string
+	for _, x := range w {
+		s = append(s, fmt.Sprintf("%08x", x))
+	}
+	return strings.Join(s, " ")
+}
+
+func philoxTable() string {
+	var rows []string
+	for _, c := range []struct {
+		counter [4]uint32
+		key     [2]uint32
+	}{
+		{},
+		{[4]uint32{1<<32 - 1, 1<<32 - 1, 1<<32 - 1, 1<<32 - 1}, [2]uint32{1<<32 - 1, 1<<32 - 1}},
+		{[4]uint32{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, [2]uint32{0xa4093822, 0x299f31d0}},
+	} {
+		out := Philox(c.counter, c.key)
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s |", words(c.counter[:]...), words(c.key[:]...), words(out[:]...)))
+	}
+	return table("| counter | key | result |", rows...)
+}
+
+func bitsTable() string {
+	var rows []string
+	for _, c := range []struct {
+		seed, position uint64
+		draw, tag      uint32
+		ids            []int
+	}{
+		{0, 0, 0, 0, []int{0, 1, 8, 15, 151935}},
+		{42, 7, 0, 0, []int{0, 4, 12}},
+		{0xfedcba9876543210, 0x123456789, 3, 1, []int{5, 13, 1<<31 - 2}},
+	} {
+		state := Row(c.seed, c.position, c.draw, c.tag)
+		for _, id := range c.ids {
+			s, x := state.Words(), state.Bits(id)
+			w, _ := Uniform(x)
+			rows = append(rows, fmt.Sprintf("| %#x | %#x | %d | %d | %s | %d | %016x | %.9g | %.9g |",
+				c.seed, c.position, c.draw, c.tag, words(s[:]...), id, x, w, Gumbel(x)))
+		}
+	}
+	return table("| seed | position | draw | tag | s0 s1 s2 | id | x | w | g |", rows...)
+}
+
+func gumbelTable() string {
+	var rows []string
+	for _, x := range []uint64{0, 1, 1 << 31, 1<<32 - 1, 1 << 32, 1 << 52, 1 << 61, 1<<63 - 1, 1 << 63, 0xa1d2a7274e654719,
+		3 << 62, 1<<64 - 1<<32, 1<<64 - 2, 1<<64 - 1} {
+		w, complement := Uniform(x)
+		rows = append(rows, fmt.Sprintf("| %016x | %.9g | %.9g | %.9g | %.9g |", x, w, complement, Exponential(x), Gumbel(x)))
+	}
+	return table("| x | w | 1 - w | E | g |", rows...)
+}
+
+func sampleTable(t *testing.T) string {
+	logits := []float32{1.5, -0.25, 0, 3, 2.5, -4, 0.5, 1, 2, -1, 3, 0.125, 1.75, -2, 0, 2.25, 1, -0.5, 0.75, 2.875}
+	temperatures := []float32{0, 0.5, 1, 2}
+	r := withTemperature(flat(len(temperatures), logits), temperatures...)
+	r.Seeds, r.Positions = []uint64{1000, 1001, 1002, 1003}, []uint64{5}
+	res := sample(t, r)
+	rows := make([]string, len(logits))
+	for v, z := range logits {
+		rows[v] = fmt.Sprintf("| %d | %v |", v, z)
+		for b := range temperatures {
+			w := r.row(b)
+			g := float32(Gumbel(Row(r.Seeds[b], 5, 0, 0).Bits(v)))
+			s := z
+			if !w.greedy {
+				s = w.addNoise(z, g)
+			}
+			rows[v] += fmt.Sprintf(" %.9g | %.9g |", g, s)
+		}
+	}
+	header := "| id | z |"
+	token, score := "| **token** | |", "| **score** | |"
+	for b, temperature := range temperatures {
+		header += fmt.Sprintf(" g, row %d | s, T = %v |", b, temperature)
+		token += fmt.Sprintf(" | **%d** |", res.Tokens[b])
+		score += fmt.Sprintf(" | **%.9g** |", res.Scores[b])
+	}
+	return table(header, append(rows, token, score)...)
+}
+
+// output is what the program on the page prints.
+func output() string {
+	out := "```text\n"
+	for _, c := range []struct {
+		seed, position uint64
+		draw, tag      uint32
+		id             int
+	}{{0, 0, 0, 0, 0}, {42, 7, 0, 0, 12}, {1<<64 - 1, 1 << 40, 3, 1, 151935}} {
+		x := Row(c.seed, c.position, c.draw, c.tag).Bits(c.id)
+		out += fmt.Sprintln(c.seed, c.position, c.draw, c.tag, c.id, fmt.Sprintf("%016x %.9g", x, Gumbel(x)))
+	}
+	return out + "```\n"
+}
+
+// The program on the page shares no code with this package, and agrees.
+func TestNoisePageProgram(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3 to run the page's program with: ", err)
+	}
+	page, err := os.ReadFile(noisePage)
+	require.NoError(t, err)
+	program := block("python").FindStringSubmatch(string(page))[2]
+	program = strings.TrimSuffix(strings.TrimPrefix(program, "```python\n"), "```\n")
+	out, err := exec.Command(python, "-c", program).Output()
+	require.NoError(t, err)
+	require.Equal(t, output(), "```text\n"+string(out)+"```\n")
+}
