@@ -1,46 +1,13 @@
 package templates
 
 import (
-	"math/bits"
-
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/ptx"
 	"github.com/fsgen/fsgen/tiling"
 )
 
-// sm90 builds the Hopper skeleton: a persistent, warp-specialised kernel. Warpgroup 0 produces (one thread feeds a ring of
-// stages by TMA), the others multiply (wgmma) and sample. Work goes out in items: one tile of M weights rows for each CTA
-// of the cluster, times one tile of N batch rows.
-//
-// Every row's best is one 64-bit key: the score's bits in an order-preserving form above the complement of the token id,
-// so that the largest key is the largest score and, among equals, the lowest id. Keys meet in shared memory, then in
-// global memory; the last CTA to finish turns them into tokens and leaves the workspace zero for the next launch.
-type sm90 struct {
-	f     *ptx.Func
-	t     tiling.Tile
-	plan  *tiling.Plan
-	c     ir.Computation
-	score *ir.Graph
-	bound *ir.Graph
-	sig   *sm90Params
-
-	options Options
-
-	smem  ptx.B32 // base of dynamic shared memory
-	tid   ptx.B32
-	lane  ptx.B32
-	rank  ptx.B32 // of the CTA in its cluster; not set for clusters of one
-	vocab ptx.B32
-	batch ptx.B32
-
-	ksteps ptx.B32 // stages of one item
-	groups ptx.B32 // vocabulary tiles over the cluster size, rounded up
-	work   ptx.B32 // items in all
-	first  ptx.B32 // this cluster's first item
-	stride ptx.B32 // clusters in the grid
-
-	done *ptx.Label
-}
+// sm90 is the Hopper skeleton: warpgroup 0 produces, the others multiply by wgmma and sample from their accumulators.
+type sm90 struct{ *skeleton }
 
 // SM90 builds the kernel of a plan for sm_90.
 func SM90(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
@@ -48,160 +15,19 @@ func SM90(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	m := ptx.NewModule(plan.Arch.Target)
-	m.Comment("Fused LM head: logits by wgmma, " + c.Sampler.String() + " sampling in the epilogue.")
-	m.Comment("Tile " + plan.Tile.String() + ", transform " + c.Chain.String() + ".")
-	shared := m.ExternShared("fsgen_shared", 1024)
-	f := m.Entry(EntryName(plan.Arch.Name, plan.Tile, c, o))
-	f.Reqntid(plan.Pipeline.Threads, 1, 1)
-	if plan.Pipeline.ProducerRegisters > 0 {
-		f.MaxRegs = plan.Pipeline.LaunchRegisters // ptxas honours setmaxnreg only when it knows the count at entry
-	}
-	if plan.Tile.Cluster > 1 {
-		f.Reqnctapercluster(plan.Tile.Cluster, 1, 1)
-	}
-	k := &sm90{f: f, t: plan.Tile, plan: plan, c: c, options: o,
-		score: ir.Score(c), bound: ir.Bound(c), sig: newSM90Params(f, plan, c)}
-	k.build(shared)
-	if err := m.Err(); err != nil {
-		return nil, err
-	}
-	return &Kernel{Module: m, Entry: f, Params: k.sig.finish()}, nil
-}
-
-func (k *sm90) build(shared ptx.SharedVar) {
-	k.done = k.f.Label("done")
+	base, m, shared := newSkeleton(plan, c, o, "wgmma")
+	k := &sm90{base}
 	k.prologue(shared)
 
 	consumer, isConsumer := k.f.Label("consumer"), k.f.Pred("is_consumer")
 	k.f.SetpU32(ptx.GE, isConsumer, k.tid, ptx.Imm(128))
 	k.f.Bra(consumer).If(isConsumer)
+	k.f.Comment("Producer: one thread feeds the ring.")
+	if n := plan.Pipeline.ProducerRegisters; n > 0 {
+		k.f.SetmaxnregDec(n)
+	}
 	k.producer()
 	k.f.Place(consumer)
 	k.consumer()
-
-	k.f.Place(k.done)
-	if k.t.Cluster > 1 {
-		k.f.Comment("A CTA must outlive the arrivals that its peers send it.")
-		k.f.BarrierClusterArrive()
-		k.f.BarrierClusterWait()
-	}
-	k.f.Ret()
-}
-
-// prologue reads what every role needs, initialises the barriers and waits for the grid before this one.
-func (k *sm90) prologue(shared ptx.SharedVar) {
-	f := k.f
-	k.smem, k.tid, k.lane = f.B32("smem"), f.B32("thread"), f.B32("lane")
-	f.MovVarB32(k.smem, shared)
-	f.MovB32(k.tid, ptx.TidX)
-	f.AndB32(k.lane, k.tid, ptx.Imm(31))
-	if k.t.Cluster > 1 {
-		k.rank = f.B32("rank")
-		f.MovB32(k.rank, ptx.ClusterCtarank)
-	}
-	k.initBarriers()
-	k.sizes()
-	f.Comment("Everything below reads memory that the grid before this one may still write.")
-	f.GriddepcontrolWait()
-	if k.t.Cluster > 1 {
-		f.BarrierClusterArrive()
-		f.BarrierClusterWait()
-	} else {
-		f.BarSync(ptx.Imm(0))
-	}
-}
-
-func (k *sm90) initBarriers() {
-	f := k.f
-	skip, other := f.Label("barriers_done"), f.Pred("not_thread0")
-	f.SetpU32(ptx.NE, other, k.tid, ptx.Imm(0))
-	f.Bra(skip).If(other)
-	f.PrefetchParamTensormap(k.sig.weights)
-	f.PrefetchParamTensormap(k.sig.hidden)
-	for s := range k.t.Stages {
-		f.MbarrierInit(k.smem.Off(k.plan.Storage.Full+8*s), ptx.Imm(1))
-		f.MbarrierInit(k.smem.Off(k.plan.Storage.Empty+8*s), ptx.Imm(k.plan.Pipeline.EmptyArrivals))
-	}
-	f.FenceMbarrierInitReleaseCluster()
-	f.Place(skip)
-}
-
-// sizes computes the bounds of the work from the problem's shape.
-func (k *sm90) sizes() {
-	f := k.f
-	k.vocab = loadU32(f, k.sig.vocab, "vocab")
-	k.batch = loadU32(f, k.sig.batch, "batch")
-	width := loadU32(f, k.sig.width, "hidden_size")
-	k.ksteps = k.ceilDiv(width, k.t.K, "ksteps")
-	k.groups = k.ceilDiv(k.vocab, k.t.M*k.t.Cluster, "groups")
-	k.work = f.B32("work")
-	f.MulLoU32(k.work, k.ceilDiv(k.batch, k.t.N, "columns"), k.groups)
-
-	k.first, k.stride = f.B32("first"), f.B32("stride")
-	f.MovB32(k.first, ptx.CtaidX)
-	f.MovB32(k.stride, ptx.NctaidX)
-	if shift := bits.TrailingZeros(uint(k.t.Cluster)); shift > 0 {
-		f.ShrU32(k.first, k.first, ptx.Imm(shift))
-		f.ShrU32(k.stride, k.stride, ptx.Imm(shift))
-	}
-}
-
-func (k *sm90) ceilDiv(x ptx.B32, by int, name string) ptx.B32 {
-	d := k.f.B32(name)
-	k.f.AddU32(d, x, ptx.Imm(by-1))
-	k.f.DivU32(d, d, ptx.Imm(by))
-	return d
-}
-
-// item splits an item's number into its column tile and its first weights row in this CTA.
-func (k *sm90) item(n ptx.B32) (column, row ptx.B32) {
-	f := k.f
-	column, row = f.B32("column"), f.B32("row")
-	whole := f.B32()
-	f.DivU32(column, n, k.groups)
-	f.MulLoU32(whole, column, k.groups)
-	f.SubU32(row, n, whole)
-	if k.t.Cluster > 1 {
-		f.MadLoU32(row, row, ptx.Imm(k.t.Cluster), k.rank)
-	}
-	f.MulLoU32(row, row, ptx.Imm(k.t.M))
-	return column, row
-}
-
-// ring is a role's place in the ring of stages.
-type ring struct {
-	stage ptx.B32
-	phase ptx.B32
-}
-
-func (k *sm90) newRing(phase int) ring {
-	r := ring{k.f.B32("stage"), k.f.B32("phase")}
-	k.f.MovB32(r.stage, ptx.Imm(0))
-	k.f.MovB32(r.phase, ptx.Imm(phase))
-	return r
-}
-
-// advance moves to the next stage; past the last one the phase flips.
-func (k *sm90) advance(r ring) {
-	f := k.f
-	wrap := f.Pred("wrap")
-	f.AddU32(r.stage, r.stage, ptx.Imm(1))
-	f.SetpU32(ptx.EQ, wrap, r.stage, ptx.Imm(k.t.Stages))
-	f.MovB32(r.stage, ptx.Imm(0)).If(wrap)
-	f.XorB32(r.phase, r.phase, ptx.Imm(1)).If(wrap)
-}
-
-// barrier returns the address register of a stage's barrier in one of the two arrays.
-func (k *sm90) barrier(stage ptx.B32, name string) ptx.B32 {
-	d := k.f.B32(name)
-	k.f.MadLoU32(d, stage, ptx.Imm(8), k.smem)
-	return d
-}
-
-// wait spins until the phase of a barrier has completed.
-func (k *sm90) wait(bar ptx.SharedAddr, phase ptx.B32, name string) {
-	again, ready := k.f.Here(name), k.f.Pred("ready")
-	k.f.MbarrierTryWaitParity(ready, bar, phase)
-	k.f.Bra(again).IfNot(ready)
+	return k.finishKernel(m)
 }

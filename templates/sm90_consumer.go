@@ -1,37 +1,20 @@
 package templates
 
 import (
-	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/ptx"
 )
 
-// consumer state that lives across items.
+// consumer is the thread of a consumer warpgroup: it multiplies and samples.
 type consumer struct {
-	*sm90
-	thread  ptx.B32 // among the consumers
+	*samplers
 	group   ptx.B32 // warpgroup among the consumers
-	warp    ptx.B32 // in the warpgroup
+	warp    ptx.B32 // among the consumers
 	rowInM  ptx.B32 // the thread's first row in the tile; the second is 8 further
 	colInN  ptx.B32 // the thread's first column in a block of 8
-	column  ptx.B32 // column tile whose rows are in shared memory
 	acc     []ptx.F32
 	maskBit [2]ptx.B32 // the thread's bits in its warp's mask word
 	ring    ring
-
-	maskBase, biasBase        ptx.B64
-	maskStride, maskWords     ptx.B32
-	biasStride                ptx.B32
-	keys                      ptx.B64
-	seeds, positions, temps   ptx.B64
-	seedStride, posStride     ptx.B32
-	tempStride, draw, tagWord ptx.B32
 }
-
-// noColumn marks that no rows are in shared memory yet, lastColumn that none will come.
-const (
-	noColumn   = 0xFFFFFFFF
-	lastColumn = 0xFFFFFFFE
-)
 
 // consumer emits the warpgroups that multiply and sample.
 func (k *sm90) consumer() {
@@ -40,7 +23,7 @@ func (k *sm90) consumer() {
 	if k.plan.Pipeline.ProducerRegisters > 0 {
 		f.SetmaxnregInc(k.plan.Pipeline.ConsumerRegisters)
 	}
-	c := &consumer{sm90: k, acc: f.NewF32s("acc", k.plan.Pipeline.Accumulators)}
+	c := &consumer{samplers: &samplers{skeleton: k.skeleton}, acc: f.NewF32s("acc", k.plan.Pipeline.Accumulators)}
 	c.coordinates()
 	c.loadParams()
 	c.ring = k.newRing(0)
@@ -91,41 +74,6 @@ func (c *consumer) coordinates() {
 		f.ShlB32(c.maskBit[0], one, shift)
 		f.ShlB32(c.maskBit[1], c.maskBit[0], ptx.Imm(8))
 	}
-}
-
-func (c *consumer) loadParams() {
-	f, s := c.f, c.sig
-	c.keys = loadPointer(f, s.keys, "keys")
-	if c.c.Sampler == ir.Gumbel {
-		c.seeds, c.seedStride = loadPointer(f, s.seeds, "seeds"), loadU32(f, s.seedStride, "seed_stride")
-		c.positions, c.posStride = loadPointer(f, s.positions, "positions"), loadU32(f, s.positionStride, "position_stride")
-		c.draw, c.tagWord = loadU32(f, s.draw, "draw"), loadU32(f, s.tag, "stream_tag")
-	}
-	if c.c.Chain.Temperature {
-		c.temps, c.tempStride = loadPointer(f, s.temperature, "temperature"), loadU32(f, s.temperatureStride, "temperature_stride")
-	}
-	if c.c.Chain.Bias != ir.BiasNone {
-		c.biasBase = loadPointer(f, s.bias, "bias")
-	}
-	if c.c.Chain.Bias == ir.BiasMatrix {
-		c.biasStride = c.bytes(loadU32(f, s.biasStride, "bias_stride"))
-	}
-	if c.c.Chain.Mask {
-		c.maskBase = loadPointer(f, s.mask, "mask")
-		c.maskStride = c.bytes(loadU32(f, s.maskStride, "mask_stride"))
-		c.maskWords = loadU32(f, s.maskWords, "mask_words")
-	}
-}
-
-// bytes turns a stride in 4-byte elements into bytes.
-func (c *consumer) bytes(elements ptx.B32) ptx.B32 {
-	c.f.ShlB32(elements, elements, ptx.Imm(2))
-	return elements
-}
-
-// syncConsumers is a barrier among the consumers alone.
-func (c *consumer) syncConsumers() {
-	c.f.BarSync(ptx.Imm(1), ptx.Threads(ptx.Imm(128*c.plan.Pipeline.Consumers)))
 }
 
 // multiply accumulates one tile over all stages. While the tensor core works on a stage, the one before is given back;

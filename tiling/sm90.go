@@ -46,6 +46,7 @@ type Storage struct {
 
 // Pipeline counts threads and registers.
 type Pipeline struct {
+	Samplers          int // threads that sample
 	Consumers         int // warpgroups that multiply; one more produces
 	Threads           int
 	LaunchRegisters   int // per thread at launch: an even share of the register file
@@ -141,7 +142,7 @@ func newPipeline(a arch.Arch, t Tile) Pipeline {
 	threads := warpgroup * (n + 1)
 	even := min(a.Registers/threads/a.RegisterUnit*a.RegisterUnit, a.MaxRegistersPerThread)
 	p := Pipeline{
-		Consumers: n, Threads: threads,
+		Consumers: n, Threads: threads, Samplers: warpgroup * n,
 		LaunchRegisters: even, ConsumerRegisters: even,
 		Accumulators:  t.N / 2,
 		EmptyArrivals: 4 * n * t.Cluster,

@@ -8,7 +8,7 @@ import (
 // changeRows makes shared memory hold the rows of the item's column tile: where it differs from the one before, the
 // finished rows' keys go out to global memory and the new rows' constants are computed. Past the last item it branches to
 // finish.
-func (c *consumer) changeRows(column ptx.B32, past ptx.Pred, finish *ptx.Label) {
+func (c *samplers) changeRows(column ptx.B32, past ptx.Pred, finish *ptx.Label) {
 	f := c.f
 	same, fresh, ready := f.Pred("same_rows"), f.Pred("first_rows"), f.Label("rows_ready")
 	f.SetpU32(ptx.EQ, same, column, c.column)
@@ -17,18 +17,18 @@ func (c *consumer) changeRows(column ptx.B32, past ptx.Pred, finish *ptx.Label) 
 	f.SetpU32(ptx.EQ, fresh, c.column, ptx.Imm(noColumn))
 	f.Bra(prepare).If(fresh)
 	f.Comment("All warps are done with the old rows: their best keys go out.")
-	c.syncConsumers()
+	c.sync()
 	c.eachRow(c.column, "publish_row", c.publishRow)
 	f.Place(prepare)
 	f.Bra(finish).If(past)
 	f.MovB32(c.column, column)
 	c.eachRow(c.column, "prepare_row", c.prepareRow)
-	c.syncConsumers()
+	c.sync()
 	f.Place(ready)
 }
 
 // eachRow runs body for the thread's share of the rows of a column tile: the row's place in the tile and in the batch.
-func (c *consumer) eachRow(column ptx.B32, name string, body func(inTile, row ptx.B32)) {
+func (c *samplers) eachRow(column ptx.B32, name string, body func(inTile, row ptx.B32)) {
 	f := c.f
 	inTile, row, out := f.B32("row_in_tile"), f.B32("batch_row"), f.Pred("out")
 	end := f.Label(name + "_end")
@@ -38,20 +38,20 @@ func (c *consumer) eachRow(column ptx.B32, name string, body func(inTile, row pt
 	f.Bra(end).If(out)
 	f.MadLoU32(row, column, ptx.Imm(c.t.N), inTile)
 	body(inTile, row)
-	f.AddU32(inTile, inTile, ptx.Imm(128*c.plan.Pipeline.Consumers))
+	f.AddU32(inTile, inTile, ptx.Imm(c.plan.Pipeline.Samplers))
 	f.Bra(loop)
 	f.Place(end)
 }
 
 // at returns the address register of a row's record of the given size.
-func (c *consumer) at(row ptx.B32, size int) ptx.B32 {
+func (c *samplers) at(row ptx.B32, size int) ptx.B32 {
 	r := c.f.B32()
 	c.f.MadLoU32(r, row, ptx.Imm(size), c.smem)
 	return r
 }
 
 // publishRow joins a row's best of this CTA with those of the others.
-func (c *consumer) publishRow(inTile, row ptx.B32) {
+func (c *samplers) publishRow(inTile, row ptx.B32) {
 	f := c.f
 	key, addr := f.B64("key"), f.B64()
 	f.LdSharedB64(key, c.at(inTile, 8).Off(c.plan.Storage.Keys))
@@ -63,7 +63,7 @@ func (c *consumer) publishRow(inTile, row ptx.B32) {
 
 // prepareRow computes a row's constants and empties its key. Rows past the batch get the key of +inf, which no score of
 // theirs passes.
-func (c *consumer) prepareRow(inTile, row ptx.B32) {
+func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	f := c.f
 	high, low := f.B32("key_high"), f.B32("key_low")
 	f.MovB32(high, ptx.Imm(keyInf))
@@ -95,7 +95,7 @@ func (c *consumer) prepareRow(inTile, row ptx.B32) {
 	c.storeRow(inTile, high, low, noise, alpha, tau)
 }
 
-func (c *consumer) storeRow(inTile, high, low ptx.B32, noise rowNoise, alpha, tau ptx.F32) {
+func (c *samplers) storeRow(inTile, high, low ptx.B32, noise rowNoise, alpha, tau ptx.F32) {
 	f, s := c.f, c.plan.Storage
 	f.StSharedV2B32(c.at(inTile, 8).Off(s.Keys), []ptx.B32{low, high})
 	if c.c.Sampler == ir.Gumbel {
@@ -107,14 +107,14 @@ func (c *consumer) storeRow(inTile, high, low ptx.B32, noise rowNoise, alpha, ta
 }
 
 // perRow loads one 8-byte or 4-byte value of a row.
-func (c *consumer) perRow(base ptx.B64, row, stride ptx.B32, size int) ptx.B64 {
+func (c *samplers) perRow(base ptx.B64, row, stride ptx.B32, size int) ptx.B64 {
 	index, addr := c.f.B32(), c.f.B64()
 	c.f.MulLoU32(index, row, stride)
 	c.f.MadWideU32(addr, index, ptx.Imm(size), base)
 	return addr
 }
 
-func (c *consumer) rowNoise(row ptx.B32, out rowNoise) {
+func (c *samplers) rowNoise(row ptx.B32, out rowNoise) {
 	f := c.f
 	seed, position := f.NewB32s("seed", 2), f.NewB32s("position", 2)
 	f.LdGlobalV2B32(seed, c.perRow(c.seeds, row, c.seedStride, 8))
@@ -128,7 +128,7 @@ func (c *consumer) rowNoise(row ptx.B32, out rowNoise) {
 
 // rowTemperature turns T into (alpha, tau): (1, T) up to 1, (1/T, 1) above. T = 0 so leaves the bare logits: greedy. A T
 // that is negative, NaN or infinite fails the row.
-func (c *consumer) rowTemperature(row ptx.B32, alpha, tau ptx.F32, high, low ptx.B32) {
+func (c *samplers) rowTemperature(row ptx.B32, alpha, tau ptx.F32, high, low ptx.B32) {
 	f := c.f
 	t, bad, above := f.F32("temperature"), f.Pred("not_plain"), f.Pred("above_one")
 	f.LdGlobalF32(t, c.perRow(c.temps, row, c.tempStride, 4))
@@ -147,11 +147,11 @@ func (c *consumer) rowTemperature(row ptx.B32, alpha, tau ptx.F32, high, low ptx
 }
 
 // finish is the end of a CTA: the last one of the grid turns keys into tokens.
-func (c *consumer) finish() {
+func (c *samplers) finish() {
 	f := c.f
 	f.Comment("Keys of this CTA are out; whoever takes the last ticket writes the results.")
 	f.FenceAcqRelGPU()
-	c.syncConsumers()
+	c.sync()
 	notFirst, skip := f.Pred("not_first"), f.Label("ticket_taken")
 	flag := c.smem.Off(c.plan.Storage.Flag)
 	f.SetpU32(ptx.NE, notFirst, c.thread, ptx.Imm(0))
@@ -165,7 +165,7 @@ func (c *consumer) finish() {
 	f.SelpB32(ctas, ptx.Imm(1), ptx.Imm(0), isLast)
 	f.StSharedB32(flag, ctas)
 	f.Place(skip)
-	c.syncConsumers()
+	c.sync()
 	mine, other := f.B32("is_last_cta"), f.Pred("other_cta")
 	f.LdSharedB32(mine, flag)
 	f.SetpU32(ptx.EQ, other, mine, ptx.Imm(0))
@@ -175,7 +175,7 @@ func (c *consumer) finish() {
 }
 
 // writeResults turns every row's key into its token and status, and leaves the workspace zero.
-func (c *consumer) writeResults() {
+func (c *samplers) writeResults() {
 	f := c.f
 	tokens, status := loadPointer(f, c.sig.tokens, "tokens"), loadPointer(f, c.sig.status, "status")
 	row, out := f.B32("batch_row"), f.Pred("out")
@@ -194,7 +194,7 @@ func (c *consumer) writeResults() {
 	if c.c.Score {
 		f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.scores, "scores"), row), c.finalScore(row, high, ok))
 	}
-	f.AddU32(row, row, ptx.Imm(128*c.plan.Pipeline.Consumers))
+	f.AddU32(row, row, ptx.Imm(c.plan.Pipeline.Samplers))
 	f.Bra(loop)
 }
 
@@ -205,7 +205,7 @@ func rowAddr(f *ptx.Func, base ptx.B64, row ptx.B32) ptx.B64 {
 }
 
 // decode splits a key into token and status.
-func (c *consumer) decode(high, low ptx.B32) (token, state ptx.B32, ok ptx.Pred) {
+func (c *samplers) decode(high, low ptx.B32) (token, state ptx.B32, ok ptx.Pred) {
 	f := c.f
 	empty, failed := f.Pred("empty"), f.Pred("failed")
 	token, state, ok = f.B32("token"), f.B32("row_status"), f.Pred("ok")
@@ -221,7 +221,7 @@ func (c *consumer) decode(high, low ptx.B32) (token, state ptx.B32, ok ptx.Pred)
 }
 
 // finalScore is z/T + g of the winner: the compared score is T times that for T below 1. Rows without a token get NaN.
-func (c *consumer) finalScore(row, high ptx.B32, ok ptx.Pred) ptx.F32 {
+func (c *samplers) finalScore(row, high ptx.B32, ok ptx.Pred) ptx.F32 {
 	f := c.f
 	s := scoreThreshold(f, high)
 	if c.c.Chain.Temperature {

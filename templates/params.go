@@ -33,8 +33,8 @@ const (
 	ParamTicket            = "ticket"
 )
 
-// sm90Params are the parameters of the skeleton. A stride of 0 makes one value serve every row; strides count elements.
-type sm90Params struct {
+// params are the parameters of the skeleton. A stride of 0 makes one value serve every row; strides count elements.
+type params struct {
 	signature
 	weights, hidden     ptx.Param
 	vocab, width, batch ptx.Param
@@ -51,8 +51,8 @@ type sm90Params struct {
 	keys, ticket           ptx.Param
 }
 
-func newSM90Params(f *ptx.Func, plan *tiling.Plan, c ir.Computation) *sm90Params {
-	s := &sm90Params{signature: signature{f: f}}
+func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation) *params {
+	s := &params{signature: signature{f: f}}
 	s.weights = s.tensorMap(ParamWeights, ParamVocab, plan.Tile.M)
 	s.hidden = s.tensorMap(ParamHidden, ParamBatch, plan.Tile.N/plan.Tile.Cluster)
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
@@ -76,11 +76,11 @@ func newSM90Params(f *ptx.Func, plan *tiling.Plan, c ir.Computation) *sm90Params
 }
 
 // rows declares a pointer to one value a row, and its stride.
-func (s *sm90Params) rows(name, element, stride string) (pointer, strideParam ptx.Param) {
+func (s *params) rows(name, element, stride string) (pointer, strideParam ptx.Param) {
 	return s.pointer(name, element, "batch x "+stride, "read"), s.scalar(stride)
 }
 
-func (s *sm90Params) addBiasAndMask(c ir.Computation) {
+func (s *params) addBiasAndMask(c ir.Computation) {
 	switch c.Chain.Bias {
 	case ir.BiasVector:
 		s.bias = s.pointer(ParamBias, "f32", "vocab", "read")

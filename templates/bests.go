@@ -15,10 +15,10 @@ type sharedBest struct {
 }
 
 // publishBests sends the keys found so far to global memory, one or two rows a thread.
-func (c *consumer) publishBests() []sharedBest {
+func (c *samplers) publishBests() []sharedBest {
 	f := c.f
 	f.Comment("Exchange bests with the other CTAs: they only filter.")
-	threads := 128 * c.plan.Pipeline.Consumers
+	threads := c.plan.Pipeline.Samplers
 	var bests []sharedBest
 	for first := 0; first < c.t.N; first += threads {
 		b := sharedBest{f.Pred("row_active"), f.B64("local_best"), f.B64("best_addr"), f.B64("global_best"), ptx.B32{}}
@@ -40,7 +40,7 @@ func (c *consumer) publishBests() []sharedBest {
 }
 
 // fetchBests starts the loads of the bests of all CTAs.
-func (c *consumer) fetchBests(bests []sharedBest) {
+func (c *samplers) fetchBests(bests []sharedBest) {
 	for _, b := range bests {
 		c.f.MovB64(b.global, ptx.Imm(0))
 		c.f.LdGlobalB64(b.global, b.addr, ptx.RelaxedGPU).If(b.active)
@@ -48,7 +48,7 @@ func (c *consumer) fetchBests(bests []sharedBest) {
 }
 
 // adoptBests raises the keys in shared memory to them.
-func (c *consumer) adoptBests(bests []sharedBest) {
+func (c *samplers) adoptBests(bests []sharedBest) {
 	for _, b := range bests {
 		raise := c.f.Pred("raise")
 		c.f.SetpU64(ptx.GT, raise, b.global, b.local)

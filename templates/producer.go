@@ -2,14 +2,9 @@ package templates
 
 import "github.com/fsgen/fsgen/ptx"
 
-// producer emits warpgroup 0: one thread keeps the ring full, the rest leave their registers to the consumers and wait at
-// the end.
-func (k *sm90) producer() {
+// producer emits the role of thread 0, which keeps the ring full; its neighbours wait at the end.
+func (k *skeleton) producer() {
 	f := k.f
-	f.Comment("Producer: one thread feeds the ring.")
-	if n := k.plan.Pipeline.ProducerRegisters; n > 0 {
-		f.SetmaxnregDec(n)
-	}
 	other := f.Pred("not_producer")
 	f.SetpU32(ptx.NE, other, k.tid, ptx.Imm(0))
 	f.Bra(k.done).If(other)
@@ -48,7 +43,7 @@ func (k *sm90) producer() {
 
 // fill waits for a stage to be empty and starts its copies. Rows and columns past the tensors arrive as zeros, and count
 // in full.
-func (k *sm90) fill(r ring, weights, hidden, once, keep ptx.B64, x, row, batchRow ptx.B32) {
+func (k *skeleton) fill(r ring, weights, hidden, once, keep ptx.B64, x, row, batchRow ptx.B32) {
 	f, s := k.f, k.plan.Storage
 	bar := k.barrier(r.stage, "slot")
 	k.wait(bar.Off(s.Empty), r.phase, "wait_empty")
@@ -69,7 +64,7 @@ func (k *sm90) fill(r ring, weights, hidden, once, keep ptx.B64, x, row, batchRo
 }
 
 // tensorMap returns the generic address of a tensor map in parameter memory.
-func (k *sm90) tensorMap(p ptx.Param, name string) ptx.B64 {
+func (k *skeleton) tensorMap(p ptx.Param, name string) ptx.B64 {
 	r := k.f.B64(name)
 	k.f.MovVarB64(r, p)
 	k.f.CvtaParamU64(r, r)
