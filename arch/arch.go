@@ -56,8 +56,17 @@ var SM90 = Arch{
 	MaxThreadsPerCTA: 1024, MaxCluster: 8, Multiprocessors: 132,
 }
 
+// SM100 is NVIDIA Blackwell for data centres: B200, GB200 (compute capability 10.0) and B300 (10.3), which one
+// family-specific artifact serves. Consumer Blackwell (12.x) has neither its tensor cores nor tensor memory.
+var SM100 = Arch{
+	Name: "sm_100", Target: Target{100, FamilySpecific}, MinPTX: V(8, 8),
+	MaxSharedPerCTA: 232448, ReservedShared: 1024,
+	Registers: 65536, MaxRegistersPerThread: 255, RegisterUnit: 8,
+	MaxThreadsPerCTA: 1024, MaxCluster: 8, TMEMColumns: 512, Multiprocessors: 148,
+}
+
 // All lists the architectures that fsgen writes kernels for, oldest first.
-func All() []Arch { return []Arch{SM90} }
+func All() []Arch { return []Arch{SM90, SM100} }
 
 // Lookup finds an architecture by its name; a variant suffix (sm_90a) is accepted too.
 func Lookup(name string) (Arch, error) {

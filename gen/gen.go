@@ -67,7 +67,7 @@ func Emit(r Request) (*Artifact, error) {
 	if err != nil {
 		return nil, err
 	}
-	kernel, err := templates.SM90(plan, r.Computation, r.Options)
+	kernel, err := templates.Build(plan, r.Computation, r.Options)
 	if err != nil {
 		return nil, fmt.Errorf("gen: template: %w", err)
 	}

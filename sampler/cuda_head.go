@@ -157,7 +157,7 @@ func (h *cudaHead) artifacts(spec Spec) ([]*gen.Artifact, error) {
 		return []*gen.Artifact{a}, err
 	}
 	var out []*gen.Artifact
-	for _, n := range tiling.Widths(spec.MaxBatch) {
+	for _, n := range tiling.Widths(h.dev.arch, spec.MaxBatch) {
 		req.Batch = n
 		a, err := gen.Emit(req)
 		if err != nil {

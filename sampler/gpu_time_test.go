@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/tiling"
@@ -80,7 +81,7 @@ func timedPlans(t *testing.T, dev *Device, head *Head, hidden uint64, batch int)
 	for _, name := range strings.Fields(os.Getenv("FSGEN_TIME_TILES")) {
 		tile, err := tiling.ParseTile(name)
 		require.NoError(t, err)
-		if widths := tiling.Widths(batch); tile.N == widths[len(widths)-1] {
+		if widths := tiling.Widths(arch.SM90, batch); tile.N == widths[len(widths)-1] {
 			specs[name] = Spec{Chain: temperature, MaxBatch: batch, Tile: tile}
 			order = append(order, name)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
@@ -24,10 +25,23 @@ type Options struct {
 	Exhaustive bool
 }
 
+var skeletons = map[string]func(*tiling.Plan, ir.Computation, Options) (*Kernel, error){
+	arch.SM90.Name: SM90, arch.SM100.Name: SM100,
+}
+
+// Build builds the kernel of a plan for the plan's architecture.
+func Build(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
+	build, ok := skeletons[plan.Arch.Name]
+	if !ok {
+		return nil, fmt.Errorf("templates: there is no skeleton for %s", plan.Arch.Name)
+	}
+	return build(plan, c, o)
+}
+
 // EntryName names the kernel of a tile and computation, as an identifier of PTX and C.
-func EntryName(arch string, t tiling.Tile, c ir.Computation, o Options) string {
+func EntryName(archName string, t tiling.Tile, c ir.Computation, o Options) string {
 	c = c.Normalize()
-	text := fmt.Sprintf("fsgen_%s_%s_%s", arch, t, c.Sampler)
+	text := fmt.Sprintf("fsgen_%s_%s_%s", archName, t, c.Sampler)
 	if chain := c.Chain.String(); chain != "none" {
 		text += "_" + chain
 	}

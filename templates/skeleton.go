@@ -39,6 +39,15 @@ type skeleton struct {
 	stride ptx.B32 // clusters in the grid
 
 	done *ptx.Label
+
+	// What an architecture adds: barriers of its own, what every thread does before and after the first barrier, and at the end.
+	moreBarriers, allocate, afterBarrier, beforeEnd func()
+}
+
+func run(f func()) {
+	if f != nil {
+		f()
+	}
 }
 
 // newSkeleton starts a module with the kernel of a plan.
@@ -63,6 +72,7 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 // finishKernel closes the kernel: every role ends at done.
 func (k *skeleton) finishKernel(m *ptx.Module) (*Kernel, error) {
 	k.f.Place(k.done)
+	run(k.beforeEnd)
 	if k.t.Cluster > 1 {
 		k.f.Comment("A CTA must outlive the arrivals that its peers send it.")
 		k.f.BarrierClusterArrive()
@@ -87,6 +97,7 @@ func (k *skeleton) prologue(shared ptx.SharedVar) {
 		f.MovB32(k.rank, ptx.ClusterCtarank)
 	}
 	k.initBarriers()
+	run(k.allocate)
 	k.sizes()
 	f.Comment("Everything below reads memory that the grid before this one may still write.")
 	f.GriddepcontrolWait()
@@ -96,6 +107,7 @@ func (k *skeleton) prologue(shared ptx.SharedVar) {
 	} else {
 		f.BarSync(ptx.Imm(0))
 	}
+	run(k.afterBarrier)
 }
 
 func (k *skeleton) initBarriers() {
@@ -109,6 +121,7 @@ func (k *skeleton) initBarriers() {
 		f.MbarrierInit(k.smem.Off(k.plan.Storage.Full+8*s), ptx.Imm(1))
 		f.MbarrierInit(k.smem.Off(k.plan.Storage.Empty+8*s), ptx.Imm(k.plan.Pipeline.EmptyArrivals))
 	}
+	run(k.moreBarriers)
 	f.FenceMbarrierInitReleaseCluster()
 	f.Place(skip)
 }
@@ -169,11 +182,13 @@ func (k *skeleton) newRing(phase int) ring {
 }
 
 // advance moves to the next stage; past the last one the phase flips.
-func (k *skeleton) advance(r ring) {
+func (k *skeleton) advance(r ring) { k.advanceOver(r, k.t.Stages) }
+
+func (k *skeleton) advanceOver(r ring, stages int) {
 	f := k.f
 	wrap := f.Pred("wrap")
 	f.AddU32(r.stage, r.stage, ptx.Imm(1))
-	f.SetpU32(ptx.EQ, wrap, r.stage, ptx.Imm(k.t.Stages))
+	f.SetpU32(ptx.EQ, wrap, r.stage, ptx.Imm(stages))
 	f.MovB32(r.stage, ptx.Imm(0)).If(wrap)
 	f.XorB32(r.phase, r.phase, ptx.Imm(1)).If(wrap)
 }

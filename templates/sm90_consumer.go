@@ -125,7 +125,7 @@ func (c *consumer) stageProducts(accumulate ptx.Pred) {
 	f.MadLoU32(base, c.ring.stage, ptx.Imm(s.Stage), c.smem)
 	f.MadLoU32(rows, c.group, ptx.Imm(64*128), base)
 	f.AddU32(base, base, ptx.Imm(s.WeightStage))
-	a, b := c.descriptor(rows, "weights_desc"), c.descriptor(base, "hidden_desc")
+	a, b := descriptorOf(f, rows, descriptorHigh, "weights_desc"), descriptorOf(f, base, descriptorHigh, "hidden_desc")
 	yes := f.Pred("yes")
 	f.SetpU32(ptx.EQ, yes, c.lane, c.lane)
 	for i := range c.t.K / 16 {
@@ -133,26 +133,27 @@ func (c *consumer) stageProducts(accumulate ptx.Pred) {
 		if i == 0 {
 			scaleD = accumulate
 		} else {
-			a, b = c.nextDescriptor(a), c.nextDescriptor(b)
+			a, b = nextDescriptor(f, a), nextDescriptor(f, b)
 		}
 		f.WgmmaMmaAsyncF32BF16(c.t.N, c.acc, a, b, scaleD, 1, 1, 0, 0)
 	}
 }
 
-func (c *consumer) descriptor(addr ptx.B32, name string) ptx.B64 {
-	f := c.f
+// descriptorOf puts the low word of a shared-memory matrix descriptor (address and leading offset) under a high word.
+func descriptorOf(f *ptx.Func, addr ptx.B32, highWord int64, name string) ptx.B64 {
 	low, d := f.B32(), f.B64(name)
 	f.ShrU32(low, addr, ptx.Imm(4))
 	f.OrB32(low, low, ptx.Imm(descriptorLow))
 	high := f.B32()
-	f.MovB32(high, ptx.Imm(descriptorHigh))
+	f.MovB32(high, ptx.Imm(highWord))
 	f.MovPackB64(d, low, high)
 	return d
 }
 
-func (c *consumer) nextDescriptor(d ptx.B64) ptx.B64 {
-	n := c.f.B64()
-	c.f.AddU64(n, d, ptx.Imm(kAdvance))
+// nextDescriptor moves a descriptor 16 columns on.
+func nextDescriptor(f *ptx.Func, d ptx.B64) ptx.B64 {
+	n := f.B64()
+	f.AddU64(n, d, ptx.Imm(kAdvance))
 	return n
 }
 

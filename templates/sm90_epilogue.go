@@ -5,45 +5,26 @@ import (
 	"github.com/fsgen/fsgen/ptx"
 )
 
-// tile is what the epilogue knows of the current tile: the thread's two tokens and their inputs.
+// tile is what the epilogue knows of the current tile: the thread's two tokens, the second 8 further, and their inputs.
 type tile struct {
-	id    [2]ptx.B32  // token ids; the second is 8 further
-	valid [2]ptx.Pred // the id is in the vocabulary
-	pair  pairNoise
-	bias  [2]ptx.F32 // of a bias vector
-	// biasAddr points into row 0 of a bias matrix, maskAddr to the mask word in row 0; hasMask says that the word exists.
-	biasAddr, maskAddr ptx.B64
-	hasMask            ptx.Pred
+	tokenInputs
+	pair pairNoise
 }
 
 // newTile computes ids and starts the loads that depend on the tile alone, before the products hide their latency.
 func (c *consumer) newTile(row ptx.B32) *tile {
 	f := c.f
-	t := &tile{id: [2]ptx.B32{f.B32("token_low"), f.B32("token_high")}, valid: [2]ptx.Pred{f.Pred("valid_low"), f.Pred("valid_high")}}
-	f.AddU32(t.id[0], row, c.rowInM)
-	f.AddU32(t.id[1], t.id[0], ptx.Imm(8))
-	for i := range t.id {
-		f.SetpU32(ptx.LT, t.valid[i], t.id[i], c.vocab)
+	t := &tile{}
+	ids, valid := []ptx.B32{f.B32("token_low"), f.B32("token_high")}, []ptx.Pred{f.Pred("valid_low"), f.Pred("valid_high")}
+	f.AddU32(ids[0], row, c.rowInM)
+	f.AddU32(ids[1], ids[0], ptx.Imm(8))
+	for i := range ids {
+		f.SetpU32(ptx.LT, valid[i], ids[i], c.vocab)
 	}
 	if c.c.Sampler == ir.Gumbel {
-		t.pair = pairState(f, t.id[0])
+		t.pair = pairState(f, ids[0])
 	}
-	if c.c.Chain.Bias != ir.BiasNone {
-		t.biasAddr = f.B64("bias_addr")
-		f.MadWideU32(t.biasAddr, t.id[0], ptx.Imm(4), c.biasBase)
-	}
-	if c.c.Chain.Bias == ir.BiasVector {
-		for i := range t.bias {
-			t.bias[i] = c.guardedLoad(t.biasAddr.Off(32*i), t.valid[i], "bias")
-		}
-	}
-	if c.c.Chain.Mask {
-		word := f.B32("mask_word_index")
-		f.ShrU32(word, t.id[0], ptx.Imm(5))
-		t.hasMask, t.maskAddr = f.Pred("has_mask"), f.B64("mask_addr")
-		f.SetpU32(ptx.LT, t.hasMask, word, c.maskWords)
-		f.MadWideU32(t.maskAddr, word, ptx.Imm(4), c.maskBase)
-	}
+	t.tokenInputs = c.startTile(ids, valid)
 	return t
 }
 
@@ -100,73 +81,23 @@ func (c *consumer) body(t *tile, z []ptx.F32, columns ptx.B32) {
 // element gathers the inputs of the thread's two tokens for one row: column `offset` past the thread's first.
 func (c *consumer) element(t *tile, low, high ptx.F32, columns ptx.B32, offset int) element {
 	e := element{offset: offset, tokens: []candidate{
-		{in: newInputs(low), id: t.id[0], valid: t.valid[0]}, {in: newInputs(high), id: t.id[1], valid: t.valid[1]}}}
-	c.rowInputs(t, e.tokens, columns, offset)
+		{in: newInputs(low), id: t.ids[0], valid: t.valid[0]}, {in: newInputs(high), id: t.ids[1], valid: t.valid[1]}}}
+	c.rowInputs(&t.tokenInputs, e.tokens, columns, offset, c.maskBit[:])
+	c.scaleInputs(e.tokens, columns, offset)
 	c.noiseInputs(t, &e, columns, offset)
 	return e
 }
 
-// noiseInputs loads a row's noise words and temperature from shared memory and draws the high halves of the random bits.
+// noiseInputs loads a row's noise words from shared memory and draws the high halves of the random bits.
 func (c *consumer) noiseInputs(t *tile, e *element, columns ptx.B32, offset int) {
-	f, s := c.f, c.plan.Storage
-	if c.c.Chain.Temperature {
-		pair := f.NewF32s("scale", 2)
-		f.LdSharedV2F32(pair, c.at(columns, 8).Off(s.Scale+8*offset))
-		for _, token := range e.tokens {
-			token.in.f[ir.InAlpha], token.in.f[ir.InTau] = pair[0], pair[1]
-		}
-	}
-	if c.c.Sampler == ir.Gumbel {
-		row := f.NewB32s("noise", 4)
-		f.LdSharedV4B32(row, c.at(columns, 16).Off(s.Noise+16*offset))
-		state := tokenRounds(f, rowNoise{row[0], row[1], row[2], row[3]}, t.pair)
-		for i, high := range state.high(f) {
-			e.tokens[i].in.u[ir.InHigh] = high
-		}
-		e.low = func() []ptx.B32 { low := state.low(f); return low[:] }
-	}
-}
-
-// rowInputs loads what depends on row and token: mask bits and bias.
-func (c *consumer) rowInputs(t *tile, tokens []candidate, columns ptx.B32, offset int) {
-	f := c.f
-	if c.c.Chain.Bias == ir.BiasVector {
-		for i := range tokens {
-			tokens[i].in.f[ir.InBias] = t.bias[i]
-		}
-	}
-	if c.c.Chain.Bias != ir.BiasMatrix && !c.c.Chain.Mask {
+	if c.c.Sampler != ir.Gumbel {
 		return
 	}
-	row, active := f.B32("batch_row"), f.Pred("active")
-	f.MadLoU32(row, c.column, ptx.Imm(c.t.N), columns)
-	f.AddU32(row, row, ptx.Imm(offset))
-	f.SetpU32(ptx.LT, active, row, c.batch)
-	if c.c.Chain.Bias == ir.BiasMatrix {
-		addr := f.B64()
-		f.MadWideU32(addr, row, c.biasStride, t.biasAddr)
-		for i := range tokens {
-			p := f.Pred()
-			f.AndPred(p, active, t.valid[i])
-			tokens[i].in.f[ir.InBias] = c.guardedLoad(addr.Off(32*i), p, "bias")
-		}
+	f, row := c.f, c.f.NewB32s("noise", 4)
+	f.LdSharedV4B32(row, c.at(columns, 16).Off(c.plan.Storage.Noise+16*offset))
+	state := tokenRounds(f, rowNoise{row[0], row[1], row[2], row[3]}, t.pair)
+	for i, high := range state.high(f) {
+		e.tokens[i].in.u[ir.InHigh] = high
 	}
-	if c.c.Chain.Mask {
-		c.maskInputs(t, tokens, row, active)
-	}
-}
-
-func (c *consumer) maskInputs(t *tile, tokens []candidate, row ptx.B32, active ptx.Pred) {
-	f := c.f
-	addr, word, there := f.B64(), f.B32("mask_word"), f.Pred()
-	f.MadWideU32(addr, row, c.maskStride, t.maskAddr)
-	f.AndPred(there, active, t.hasMask)
-	f.MovB32(word, ptx.Imm(0))
-	f.LdGlobalB32(word, addr).If(there)
-	for i := range tokens {
-		bit, allowed := f.B32(), f.Pred("allowed")
-		f.AndB32(bit, word, c.maskBit[i])
-		f.SetpB32(ptx.NE, allowed, bit, ptx.Imm(0))
-		tokens[i].in.p[ir.InAllowed] = allowed
-	}
+	e.low = func() []ptx.B32 { low := state.low(f); return low[:] }
 }

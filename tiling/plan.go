@@ -1,0 +1,179 @@
+package tiling
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/ir"
+)
+
+// Facts of the 128-byte swizzle, which every skeleton uses (PTX ISA, "Shared Memory Layout and Swizzling").
+const (
+	warpgroup     = 128 // threads
+	elementBytes  = 2   // bf16
+	swizzleBytes  = 128 // a row of K elements fills one swizzle span
+	atomRows      = 8   // rows of one swizzle atom
+	stageK        = swizzleBytes / elementBytes
+	ringAlignment = 1024 // of a swizzle atom
+	maxStages     = 16
+	minStages     = 2
+)
+
+// Plan is everything that is derived from a tile for an architecture: the numbers that the skeleton needs.
+type Plan struct {
+	Arch     arch.Arch
+	Tile     Tile
+	Storage  Storage
+	Pipeline Pipeline
+	// Tensor is how tensor memory is used; zero where there is none.
+	Tensor Tensor
+}
+
+// Storage places every byte of shared memory: offsets from the start of dynamic shared memory, sizes in bytes.
+type Storage struct {
+	WeightStage int // bytes of weights in one stage
+	HiddenStage int // bytes of hidden states in one stage
+	Stage       int // both
+	Ring        int // all stages; the ring starts at offset 0
+
+	Full  int // offset of the "stage is full" barriers, 8 bytes each
+	Empty int // offset of the "stage is empty" barriers
+	Noise int // offset of the rows' noise constants, 16 bytes each
+	Keys  int // offset of the rows' best keys, 8 bytes each
+	Scale int // offset of the rows' (a, t) pairs, 8 bytes each
+	Flag  int // offset of the word that tells the last CTA
+	Tiles int // offset of the "accumulator is full" and "is empty" barriers of tensor memory, 8 bytes each
+	Place int // offset of the word that holds the address of the tensor memory
+	Total int
+}
+
+// Pipeline counts threads and registers.
+type Pipeline struct {
+	Samplers          int // threads that sample
+	Consumers         int // warpgroups that multiply or sample; one more produces
+	Threads           int
+	LaunchRegisters   int // per thread at launch: an even share of the register file
+	ProducerRegisters int // after setmaxnreg.dec; 0 where an even share will do
+	ConsumerRegisters int // of a thread that samples, after setmaxnreg.inc if there is one
+	Accumulators      int // float32 registers of logits in one thread that samples
+	EmptyArrivals     int // arrivals that free a stage
+}
+
+// Bytes of the per-row and per-stage records.
+const (
+	barrierBytes = 8
+	noiseBytes   = 16
+	keyBytes     = 8
+	scaleBytes   = 8
+	flagBytes    = 16
+)
+
+// Reject says why a tile cannot run.
+type Reject struct {
+	Tile   Tile
+	Reason string
+}
+
+func (r *Reject) Error() string { return fmt.Sprintf("tiling: tile %s: %s", r.Tile, r.Reason) }
+
+// Tensor counts the columns of tensor memory: two accumulators of N columns each, so that one is sampled from while the
+// other fills.
+type Tensor struct {
+	Buffers int
+	Columns int // used
+	Alloc   int // allocated: a power of two, 32 or more
+}
+
+// family is what tiling knows of one architecture.
+type family struct {
+	// rows are the tile heights M, in the order in which they are tried; widths the narrowest N.
+	rows     []int
+	minWidth int
+	rowRule  string
+	pipeline func(a arch.Arch, t Tile) Pipeline
+	tensor   func(t Tile) Tensor
+	// tile is the shape to start from for a width, without stages.
+	tile func(n int) Tile
+}
+
+var families = map[string]family{arch.SM90.Name: sm90, arch.SM100.Name: sm100}
+
+// NewPlan derives the plan of a tile for a computation, or says why the tile cannot run (*Reject).
+func NewPlan(a arch.Arch, t Tile, c ir.Computation) (*Plan, error) {
+	fam, ok := families[a.Name]
+	if !ok {
+		return nil, &Reject{t, "there is no skeleton for " + a.Name}
+	}
+	if reason := fam.checkShape(a, t); reason != "" {
+		return nil, &Reject{t, reason}
+	}
+	p := &Plan{Arch: a, Tile: t, Pipeline: fam.pipeline(a, t)}
+	if fam.tensor != nil {
+		p.Tensor = fam.tensor(t)
+	}
+	p.Storage = newStorage(t, c.Normalize(), p.Tensor)
+	if p.Storage.Total > a.MaxSharedPerCTA {
+		return nil, &Reject{t, fmt.Sprintf("needs %d bytes of shared memory; %s has %d", p.Storage.Total, a.Name, a.MaxSharedPerCTA)}
+	}
+	if need := p.Pipeline.Accumulators + epilogueRegisters; need > p.Pipeline.ConsumerRegisters {
+		return nil, &Reject{t, fmt.Sprintf("needs about %d registers a consumer thread; there are %d", need, p.Pipeline.ConsumerRegisters)}
+	}
+	return p, nil
+}
+
+// epilogueRegisters is what the epilogue holds beside the accumulators, as ptxas allots it.
+const epilogueRegisters = 80
+
+func (fam family) checkShape(a arch.Arch, t Tile) string {
+	switch {
+	case !slices.Contains(fam.rows, t.M):
+		return fam.rowRule
+	case t.N != fam.minWidth && (t.N < 16 || t.N > 256 || t.N%16 != 0):
+		return widthRule(fam.minWidth)
+	case t.K != stageK:
+		return fmt.Sprintf("K is %d: one 128-byte swizzle span of bf16", stageK)
+	case t.Stages < minStages || t.Stages > maxStages:
+		return fmt.Sprintf("stages are %d to %d", minStages, maxStages)
+	case t.Cluster < 1 || t.Cluster > a.MaxCluster || t.Cluster&(t.Cluster-1) != 0:
+		return fmt.Sprintf("the cluster is a power of two up to %d", a.MaxCluster)
+	case t.N%(atomRows*t.Cluster) != 0:
+		return "each CTA of the cluster multicasts N/cluster rows, a multiple of 8"
+	}
+	return ""
+}
+
+func widthRule(least int) string {
+	if least < 16 {
+		return fmt.Sprintf("N is %d or a multiple of 16 up to 256", least)
+	}
+	return "N is a multiple of 16 up to 256"
+}
+
+func newStorage(t Tile, c ir.Computation, tensor Tensor) Storage {
+	s := Storage{WeightStage: t.M * swizzleBytes, HiddenStage: t.N * swizzleBytes}
+	s.Stage = s.WeightStage + s.HiddenStage
+	s.Ring = s.Stage * t.Stages
+	end := s.Ring
+	place := func(bytes int) int {
+		at := end
+		end += bytes
+		return at
+	}
+	if c.Sampler == ir.Gumbel {
+		s.Noise = place(noiseBytes * t.N)
+	}
+	s.Keys = place(keyBytes * t.N)
+	if c.Sampler == ir.Gumbel && c.Chain.Temperature {
+		s.Scale = place(scaleBytes * t.N)
+	}
+	s.Full = place(barrierBytes * t.Stages)
+	s.Empty = place(barrierBytes * t.Stages)
+	s.Flag = place(flagBytes)
+	if tensor.Buffers > 0 {
+		s.Tiles = place(2 * barrierBytes * tensor.Buffers)
+		s.Place = place(flagBytes)
+	}
+	s.Total = end
+	return s
+}
