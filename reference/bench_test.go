@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -27,11 +28,16 @@ func randomRequest(batch, vocab, hidden int) *Request {
 }
 
 func BenchmarkSample(b *testing.B) {
-	r := randomRequest(8, 152064, 4096)
-	for b.Loop() {
-		if _, err := Sample(b.Context(), r); err != nil {
-			b.Fatal(err)
-		}
+	for _, c := range []struct{ batch, vocab, hidden int }{{1, 152064, 4096}, {8, 152064, 4096}, {300, 8192, 4096}, {300, 8192, 64}} {
+		b.Run(fmt.Sprintf("B%d_V%d_D%d", c.batch, c.vocab, c.hidden), func(b *testing.B) {
+			r := randomRequest(c.batch, c.vocab, c.hidden)
+			for b.Loop() {
+				if _, err := Sample(b.Context(), r); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(c.batch*c.vocab*c.hidden)*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gmac/s")
+		})
 	}
 }
 

@@ -94,12 +94,15 @@ func normals(n int, sd float64, seed uint64) []float32 {
 // heavy reports whether the statistics should take their full counts, which takes tens of core-minutes.
 func heavy() bool { return os.Getenv("FSGEN_HEAVY") != "" }
 
-// draws picks how many draws a statistic takes: a tenth under -short and the race detector, all where FSGEN_HEAVY is set.
+// draws picks how many draws a statistic takes: a tenth under -short, a fortieth under the race detector (whose subject
+// is not statistics), all where FSGEN_HEAVY is set.
 func draws(usual, full int) int {
 	switch {
 	case heavy():
 		return full
-	case testing.Short() || raceDetector:
+	case raceDetector:
+		return usual / 40
+	case testing.Short():
 		return usual / 10
 	}
 	return usual

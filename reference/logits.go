@@ -17,16 +17,37 @@ func newTile(hidden int) *tile { return &tile{make(panel, hidden), make(panel, h
 
 // load fills the tile with n tokens from first on.
 func (t *tile) load(r *Request, first, n int) {
-	if n < tileTokens {
-		clear(t[0])
-		clear(t[1])
+	for i, p := range t {
+		if have := n - i*lanes; have >= lanes {
+			p.loadAll(r, first+i*lanes)
+		} else {
+			p.loadSome(r, first+i*lanes, have)
+		}
 	}
-	for i := range n {
-		p, lane := t[i/lanes], i%lanes
-		w := r.weights(first + i)
-		p = p[:len(w)]
-		for k, x := range w {
-			p[k][lane] = bf16(x)
+}
+
+// loadAll fills a panel, line by line: eight streams read and one written.
+func (p panel) loadAll(r *Request, first int) {
+	n := len(p)
+	var w [lanes][]uint16
+	for i := range w {
+		w[i] = r.weights(first + i)
+	}
+	w0, w1, w2, w3 := w[0][:n], w[1][:n], w[2][:n], w[3][:n]
+	w4, w5, w6, w7 := w[4][:n], w[5][:n], w[6][:n], w[7][:n]
+	for k := range p {
+		q := &p[k]
+		q[0], q[1], q[2], q[3] = bf16(w0[k]), bf16(w1[k]), bf16(w2[k]), bf16(w3[k])
+		q[4], q[5], q[6], q[7] = bf16(w4[k]), bf16(w5[k]), bf16(w6[k]), bf16(w7[k])
+	}
+}
+
+// loadSome fills the first n lanes, none where n is below 0, and clears the others.
+func (p panel) loadSome(r *Request, first, n int) {
+	clear(p)
+	for i := range max(n, 0) {
+		for k, x := range r.weights(first + i) {
+			p[k][i] = bf16(x)
 		}
 	}
 }

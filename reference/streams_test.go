@@ -49,7 +49,8 @@ func TestPositionsAreIndependent(t *testing.T) {
 
 // Case A11 (iii): seeds that differ by little.
 func TestShiftedSeedsAreIndependent(t *testing.T) {
-	const vocab, n = 4096, 5000
+	const vocab = 4096
+	n := draws(5000, 5000)
 	stream := func(seed uint64) []int32 {
 		return rowsAt(t, vocab, n, func(r *Request, i int) { r.Seeds[i], r.Positions[i] = seed, uint64(i) })
 	}
@@ -78,7 +79,8 @@ func requireCollisions(t *testing.T, a, b []int32, vocab int) {
 
 // Case A11 (iv), and the stream tag: they move the noise as much as the seed does.
 func TestDrawAndTagAreIndependent(t *testing.T) {
-	const vocab, n = 4096, 3000
+	const vocab = 4096
+	n := draws(3000, 3000)
 	stream := func(draw, tag uint32) []int32 {
 		return rowsAt(t, vocab, n, func(r *Request, i int) {
 			r.Draw, r.StreamTag, r.Seeds[i], r.Positions[i] = draw, tag, 5, uint64(i)
@@ -101,7 +103,7 @@ func TestConsecutiveSeedsHaveNoSerialCorrelation(t *testing.T) {
 	for _, token := range tokens {
 		s.Add(token)
 	}
-	report(t, s.Result(), stats.LargestDifference("seeds", tokens[:2000], vocab))
+	report(t, s.Result(), stats.LargestDifference("seeds", tokens[:min(len(tokens), 2000)], vocab))
 }
 
 // Case C4: the position moves the noise at every step.
