@@ -60,7 +60,7 @@ type variant struct {
 
 // name says what a variant is: all that a kernel may depend on.
 func (v variant) name() string {
-	return fmt.Sprintf("%s %s %s score=%v", v.Manifest.Tile.Name, v.Computation.Sampler, v.Computation.Chain, v.Computation.Score)
+	return fmt.Sprintf("%s %s %s %s score=%v", v.Arch.Name, v.Manifest.Tile.Name, v.Computation.Sampler, v.Computation.Chain, v.Computation.Score)
 }
 
 // corpus collects distinct kernels by name.
@@ -127,10 +127,12 @@ var presetCorpus = sync.OnceValues(func() (corpus, error) {
 		sizes = []int{16, 256}
 	}
 	var rs []Request
-	for _, p := range presets() {
-		for _, c := range computations {
-			for _, batch := range sizes {
-				rs = append(rs, Request{Arch: arch.SM90, Computation: of(p, c), Shape: ir.Shape{Vocab: p.V, Hidden: p.D}, Batch: batch})
+	for _, a := range arch.All() {
+		for _, p := range presets() {
+			for _, c := range computations {
+				for _, batch := range sizes {
+					rs = append(rs, Request{Arch: a, Computation: of(p, c), Shape: ir.Shape{Vocab: p.V, Hidden: p.D}, Batch: batch})
+				}
 			}
 		}
 	}
@@ -140,28 +142,45 @@ var presetCorpus = sync.OnceValues(func() (corpus, error) {
 // tileCorpus is every tile that a tuner may try, with the least, the usual and the most that an epilogue can have to do.
 var tileCorpus = sync.OnceValues(func() (corpus, error) {
 	var rs []Request
-	for _, c := range []ir.Computation{
-		computation(ir.Greedy, "none", false),
-		computation(ir.Gumbel, "temperature", false),
-		computation(ir.Gumbel, "scale=0.5,softcap=30,bias=rows,mask,temperature", true),
-	} {
-		seen := map[tiling.Tile]bool{}
-		for _, batch := range batches {
-			plans, _ := tiling.Candidates(arch.SM90, c, batch)
-			for _, p := range plans {
-				if !seen[p.Tile] {
-					rs = append(rs, Request{Arch: arch.SM90, Computation: c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: batch, Tile: p.Tile})
-				}
-				seen[p.Tile] = true
+	for _, a := range arch.All() {
+		for _, c := range []ir.Computation{
+			computation(ir.Greedy, "none", false),
+			computation(ir.Gumbel, "temperature", false),
+			computation(ir.Gumbel, "scale=0.5,softcap=30,bias=rows,mask,temperature", true),
+		} {
+			for _, tile := range tiles(a, c) {
+				rs = append(rs, Request{Arch: a, Computation: c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: tile.N, Tile: tile})
 			}
 		}
 	}
 	return emit(rs)
 })
 
+// tiles are the candidates of all batch sizes.
+func tiles(a arch.Arch, c ir.Computation) (out []tiling.Tile) {
+	for _, batch := range batches {
+		plans, _ := tiling.Candidates(a, c, batch)
+		for _, p := range plans {
+			if !slices.Contains(out, p.Tile) {
+				out = append(out, p.Tile)
+			}
+		}
+	}
+	return out
+}
+
 // flagCorpus is every combination of what a computation can ask for, at one tile.
 var flagCorpus = sync.OnceValues(func() (corpus, error) {
 	var rs []Request
+	for _, a := range arch.All() {
+		for _, c := range combinations() {
+			rs = append(rs, Request{Arch: a, Computation: c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: 16})
+		}
+	}
+	return emit(rs)
+})
+
+func combinations() (out []ir.Computation) {
 	for bits := range 1 << 6 {
 		on := func(bit int) bool { return bits>>bit&1 == 1 }
 		for _, bias := range []ir.Bias{ir.BiasNone, ir.BiasVector, ir.BiasMatrix} {
@@ -175,11 +194,11 @@ var flagCorpus = sync.OnceValues(func() (corpus, error) {
 			if on(5) {
 				c.Chain.Softcap = 30
 			}
-			rs = append(rs, Request{Arch: arch.SM90, Computation: c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: 16})
+			out = append(out, c)
 		}
 	}
-	return emit(rs)
-})
+	return out
+}
 
 // everything is all the variants that the tests look at, in a fixed order; in short mode those of some models.
 func everything(t testing.TB) []variant {
