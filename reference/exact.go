@@ -1,10 +1,6 @@
 package reference
 
-import (
-	"math"
-
-	"github.com/fsgen/fsgen/ir"
-)
+import "math"
 
 // Budgets of the approximations that a kernel may make (design section 3; ir's tests hold the graphs to them).
 const (
@@ -73,14 +69,14 @@ func (w *row) exactScore(z bounded, token int) bounded {
 	return bounded{z.value + tau*g.value, z.err + tau*g.err}.rounded()
 }
 
-// reportedBound is ScoreOf in the units of Result.Scores: z/T + g, or z for a greedy row.
-func (r *Request) reportedScore(b, token int) bounded {
+// ReportedScoreOf is ScoreOf in the units of Result.Scores: z/T + g, or z for a greedy row.
+func (r *Request) ReportedScoreOf(b, token int) (score, bound float64) {
 	w := r.row(b)
-	s, e := r.ScoreOf(b, token)
-	x := bounded{s, e}
-	if w.t > 0 && w.t < 1 && r.Computation.Sampler == ir.Gumbel {
-		t := float64(w.t)
-		x = bounded{s / t, e / t}.approximated(alphaBudget * math.Abs(s/t)).rounded()
+	score, bound = r.ScoreOf(b, token)
+	if w.greedy || w.t >= 1 || w.badT {
+		return score, bound
 	}
-	return x
+	t := float64(w.t)
+	x := bounded{score / t, bound / t}.approximated(alphaBudget * math.Abs(score/t)).rounded()
+	return x.value, x.err
 }

@@ -76,6 +76,11 @@ func (r *Request) Check(ctx context.Context, tokens []int32, status []ir.Status)
 	if err := exactLength("tokens", len(tokens), r.Batch); err != nil {
 		return nil, 0, err
 	}
+	if status != nil {
+		if err := exactLength("status", len(status), r.Batch); err != nil {
+			return nil, 0, err
+		}
+	}
 	if res, err = Sample(ctx, r); err != nil {
 		return nil, 0, err
 	}

@@ -1,16 +1,17 @@
 package reference
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"sync"
 	"testing"
 
 	"github.com/fsgen/fsgen/internal/stats"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 )
 
 // toBF16 rounds to nearest even.
@@ -108,33 +109,39 @@ func draws(usual, full int) int {
 	return usual
 }
 
-// eachToken samples n rows that differ in their position only, and hands the tokens of each goroutine, in order of
+// streams is into how many streams a statistic is cut, so that it is the same on any number of cores.
+const streams = 64
+
+// eachToken samples n rows that differ in their position only, and hands the tokens of each stream, in order of
 // position, to the sink that newSink made for it.
-func eachToken(t testing.TB, logits []float32, n int, sink func(worker int) func(token int32)) {
-	t.Helper()
-	workers := runtime.GOMAXPROCS(0)
-	var group sync.WaitGroup
-	for i := range workers {
-		group.Go(func() {
-			add := sink(i)
-			for p := i * n / workers; p < (i+1)*n/workers; p++ {
-				w := row{alpha: 1, tau: 1, t: 1, state: Row(2026, uint64(p), 0, 0)}
-				b := newBest()
-				w.scan(&b, 0, logits)
-				add(b.first.id)
-			}
-		})
-	}
-	group.Wait()
+func eachToken(logits []float32, n int, newSink func(stream int) func(token int32)) {
+	parallel(streams, func(i int) {
+		add := newSink(i)
+		for p := i * n / streams; p < (i+1)*n/streams; p++ {
+			w := row{alpha: 1, tau: 1, t: 1, state: Row(2026, uint64(p), 0, 0)}
+			b := newBest()
+			w.scan(&b, 0, logits)
+			add(b.first.id)
+		}
+	})
 }
 
-// uniformDraws judges n draws at equal logits, each of which also goes to the counters: how many tokens lie in [0, V*f).
-func uniformDraws(t testing.TB, vocab, n int, fractions ...float64) []stats.Result {
-	t.Helper()
-	workers := runtime.GOMAXPROCS(0)
-	parts := make([]*stats.Uniform, workers)
-	hits := make([][]int64, workers)
-	eachToken(t, make([]float32, vocab), n, func(i int) func(int32) {
+// parallel runs do(0) to do(n-1), each in a goroutine, as many at once as there are cores.
+func parallel(n int, do func(i int)) {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		group.Go(func() error { do(i); return nil })
+	}
+	_ = group.Wait()
+}
+
+// uniformDraws judges n draws at equal logits, and how many of them fall in the first part of the vocabulary, for parts
+// of the sizes given.
+func uniformDraws(vocab, n int, fractions ...float64) []stats.Result {
+	parts := make([]*stats.Uniform, streams)
+	hits := make([][]int64, streams)
+	eachToken(make([]float32, vocab), n, func(i int) func(int32) {
 		parts[i], hits[i] = stats.NewUniform(vocab), make([]int64, len(fractions))
 		return func(token int32) {
 			parts[i].Add(token)
@@ -145,16 +152,16 @@ func uniformDraws(t testing.TB, vocab, n int, fractions ...float64) []stats.Resu
 			}
 		}
 	})
-	for i := range workers - 1 {
-		parts[0].Merge(parts[i+1])
+	for i := 1; i < streams; i++ {
+		parts[0].Merge(parts[i])
 		for j := range fractions {
-			hits[0][j] += hits[i+1][j]
+			hits[0][j] += hits[i][j]
 		}
 	}
 	out := parts[0].Results()
 	for j, f := range fractions {
 		p := math.Ceil(f*float64(vocab)) / float64(vocab)
-		out = append(out, stats.Binomial("first part of the vocabulary", hits[0][j], int64(n), p))
+		out = append(out, stats.Binomial(fmt.Sprintf("first %v of the vocabulary", f), hits[0][j], int64(n), p))
 	}
 	return out
 }

@@ -3,7 +3,6 @@ package reference
 import (
 	"math"
 	"math/bits"
-	"runtime"
 	"testing"
 
 	"github.com/fsgen/fsgen/internal/stats"
@@ -14,18 +13,18 @@ import (
 
 // Also case A10: a winner whose score is narrowed on its way favours the first tiles.
 func TestUniformDraws(t *testing.T) {
-	report(t, uniformDraws(t, 151936, draws(4_000, 2_000_000), 0.5, 0.1)...)
+	report(t, uniformDraws(151936, draws(4_000, 2_000_000), 0.5, 0.1)...)
 }
 
 func TestUniformDrawsSmallVocabulary(t *testing.T) {
-	report(t, uniformDraws(t, 1024, draws(400_000, 20_000_000), 0.5, 0.1)...)
-	report(t, uniformDraws(t, 1187, draws(50_000, 2_000_000), 0.5, 0.1)...)
+	report(t, uniformDraws(1024, draws(400_000, 20_000_000), 0.5, 0.1)...)
+	report(t, uniformDraws(1187, draws(50_000, 2_000_000), 0.5, 0.1)...)
 }
 
 // countDraws counts the draws whose token passes the test.
-func countDraws(t *testing.T, logits []float32, n int, hit func(token int32) bool) int64 {
-	hits := make([]int64, runtime.GOMAXPROCS(0))
-	eachToken(t, logits, n, func(i int) func(int32) {
+func countDraws(logits []float32, n int, hit func(token int32) bool) int64 {
+	hits := make([]int64, streams)
+	eachToken(logits, n, func(i int) func(int32) {
 		return func(token int32) {
 			if hit(token) {
 				hits[i]++
@@ -49,7 +48,7 @@ func TestRareTokens(t *testing.T) {
 	logits := make([]float32, vocab)
 	logits[0] = float32(gap)
 	p := (vocab - 1) / (vocab - 1 + math.Exp(gap))
-	hits := countDraws(t, logits, n, func(token int32) bool { return token != 0 })
+	hits := countDraws(logits, n, func(token int32) bool { return token != 0 })
 	report(t, stats.Binomial("tail hits", hits, int64(n), p))
 }
 
@@ -57,11 +56,10 @@ func TestRareTokens(t *testing.T) {
 func TestNoiseTail(t *testing.T) {
 	n := draws(1<<29, 1<<34)
 	limits := [...]float64{8, 12, 16, 17.5, 18}
-	workers := runtime.GOMAXPROCS(0)
-	counts := make([][len(limits)]int64, workers)
-	parallel(workers, func(i int) {
+	counts := make([][len(limits)]int64, streams)
+	parallel(streams, func(i int) {
 		state := Row(5, uint64(i), 0, 0)
-		for id := 0; id < n/workers; id += 16 {
+		for id := 0; id < n/streams/16*16; id += 16 {
 			for lane := range 8 {
 				low, high := state.Pair(id + lane)
 				countTail(low, limits[:], counts[i][:])
@@ -74,7 +72,7 @@ func TestNoiseTail(t *testing.T) {
 		for i := range counts {
 			total += counts[i][j]
 		}
-		report(t, stats.Binomial("noise above", total, int64(n/workers/16*16*workers), -math.Expm1(-math.Exp(-limit))))
+		report(t, stats.Binomial("noise above", total, int64(n/streams/16*16*streams), -math.Expm1(-math.Exp(-limit))))
 	}
 }
 
@@ -98,7 +96,7 @@ func TestHalvesOfLargeVocabulary(t *testing.T) {
 			logits[v] = math.Ln2
 		}
 		n := draws(c.usual, 100_000)
-		upper := countDraws(t, logits, n, func(token int32) bool { return int(token) >= c.vocab/2 })
+		upper := countDraws(logits, n, func(token int32) bool { return int(token) >= c.vocab/2 })
 		report(t, stats.Binomial("upper half", upper, int64(n), 1.0/3))
 	}
 }
@@ -113,8 +111,8 @@ func TestSmallDistributions(t *testing.T) {
 			total += p
 		}
 		n := draws(400_000, 100_000_000)
-		histograms := make([]*stats.Histogram, runtime.GOMAXPROCS(0))
-		eachToken(t, logits, n, func(i int) func(int32) {
+		histograms := make([]*stats.Histogram, streams)
+		eachToken(logits, n, func(i int) func(int32) {
 			histograms[i] = stats.NewHistogram("distribution", prob)
 			return func(token int32) { histograms[i].Add(int(token)) }
 		})

@@ -1,20 +1,11 @@
 package reference
 
 import (
-	"sync"
 	"testing"
 
 	"github.com/fsgen/fsgen/internal/stats"
 	"github.com/stretchr/testify/require"
 )
-
-func parallel(n int, do func(i int)) {
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() { do(i) })
-	}
-	group.Wait()
-}
 
 // Case A11 (i): a weak mix of the seed shows between rows, not within one.
 func TestNeighbouringSeedsAreIndependent(t *testing.T) {
@@ -86,9 +77,9 @@ func TestDrawAndTagAreIndependent(t *testing.T) {
 			r.Draw, r.StreamTag, r.Seeds[i], r.Positions[i] = draw, tag, 5, uint64(i)
 		})
 	}
-	streams := [][]int32{stream(0, 0), stream(1, 0), stream(0, 1), stream(1, 1), stream(15, 0), stream(0, 1<<31)}
-	for i, a := range streams {
-		for _, b := range streams[i+1:] {
+	all := [][]int32{stream(0, 0), stream(1, 0), stream(0, 1), stream(1, 1), stream(15, 0), stream(0, 1<<31)}
+	for i, a := range all {
+		for _, b := range all[i+1:] {
 			report(t, stats.Correlation("draws and tags", a, b, vocab))
 			requireCollisions(t, a, b, vocab)
 		}
