@@ -3,8 +3,7 @@ package reference
 // lanes is how many tokens' logits are accumulated at once, each in its own float32, in ascending k.
 const lanes = 8
 
-// panel holds the weights of lanes tokens in float32, transposed: panel[k][i] is W[first+i, k]. Tokens that are not
-// there are zero.
+// panel holds the weights of lanes tokens in float32, transposed: panel[k][i] is W[first+i, k].
 type panel [][lanes]float32
 
 // tileTokens is how many tokens go through all rows at once: two panels, and all tokens of eight Philox calls.
@@ -42,9 +41,8 @@ func (p panel) loadAll(r *Request, first int) {
 	}
 }
 
-// loadSome fills the first n lanes, none where n is below 0, and clears the others.
+// loadSome fills the first n lanes, none where n is below 0. Nobody reads the logits of the others.
 func (p panel) loadSome(r *Request, first, n int) {
-	clear(p)
 	for i := range max(n, 0) {
 		for k, x := range r.weights(first + i) {
 			p[k][i] = bf16(x)
