@@ -1,0 +1,229 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/fsgen/fsgen/internal/stats"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/sampler"
+)
+
+// run is one run of a suite.
+type run struct {
+	dev  target
+	o    Options
+	info sampler.Info
+	// gpu devices take the sizes that would keep a CPU busy for hours.
+	gpu bool
+}
+
+func newRun(dev target, o Options) *run {
+	r := &run{dev: dev, o: o, info: dev.Info()}
+	r.gpu = r.info.Arch != ""
+	if r.o.Draws == 0 {
+		r.o.Draws = 2e6
+		if r.gpu {
+			r.o.Draws = 1e8
+		}
+	}
+	return r
+}
+
+// item is a check to be run; its error is the check's failure.
+type item struct {
+	name, from string // from is the case
+	f          func(ctx context.Context, p *probe) error
+}
+
+// probe is what a check works with.
+type probe struct {
+	*run
+	*Check
+	// rng is seeded by the run's seed and the check's name.
+	rng *rand.Rand
+	// progress tells how far the check is.
+	progress func(what string)
+}
+
+func (r *run) do(ctx context.Context, s suite) (*Report, error) {
+	items := s.items(r)
+	if len(items) == 0 {
+		return nil, fmt.Errorf("verify: suite %s has no checks for %s", s.name, r.info.Name)
+	}
+	rep := &Report{Suite: s.name, Device: r.info.Name, Seed: r.o.Seed, Checks: []Check{}}
+	for i, it := range items {
+		if err := ctx.Err(); err != nil {
+			return rep, err
+		}
+		c := r.check(ctx, it, i, len(items))
+		if ctx.Err() != nil {
+			return rep, ctx.Err()
+		}
+		rep.add(c)
+		if err := r.dev.Healthy(); err != nil {
+			return rep, fmt.Errorf("verify: the device failed in check %q: %w", it.name, err)
+		}
+	}
+	if c, ok := nearTies(rep.Checks); ok {
+		rep.add(c)
+	}
+	r.tell(len(items), len(items), "done")
+	return rep, nil
+}
+
+func (rep *Report) add(c Check) {
+	rep.Checks = append(rep.Checks, c)
+	if c.OK {
+		rep.Passed++
+	} else {
+		rep.Failed++
+	}
+}
+
+func (r *run) tell(done, total int, what string) {
+	if r.o.Progress != nil {
+		r.o.Progress(done, total, what)
+	}
+}
+
+func (r *run) check(ctx context.Context, it item, i, total int) Check {
+	c := Check{Name: it.name, Case: it.from}
+	r.tell(i, total, it.name)
+	p := &probe{run: r, Check: &c, rng: newRNG(r.o.Seed, it.name),
+		progress: func(what string) { r.tell(i, total, it.name+": "+what) }}
+	begin := time.Now()
+	if err := it.f(ctx, p); err != nil {
+		c.Detail = strings.TrimSpace(err.Error() + "\n" + c.Detail)
+	} else {
+		c.OK = true
+	}
+	c.Elapsed = time.Since(begin)
+	return c
+}
+
+// newRNG is a stream of random numbers of a run's seed and a name.
+func newRNG(seed uint64, name string) *rand.Rand {
+	hash := fnv.New64a()
+	hash.Write([]byte(name))
+	return rand.New(rand.NewPCG(seed, hash.Sum64()))
+}
+
+// nearTies holds the near ties of all checks to 1 in 1,000 rows: each may be one, but so many are a fault.
+func nearTies(checks []Check) (Check, bool) {
+	c := Check{Name: "near ties are under 1 in 1,000 rows", OK: true}
+	for _, k := range checks {
+		if k.Stat == nil {
+			c.Rows += k.Rows
+			c.NearTies += k.NearTies
+		}
+	}
+	c.OK = c.NearTies == 0 || c.NearTies*1000 < c.Rows
+	c.Detail = fmt.Sprintf("%d of %d rows", c.NearTies, c.Rows)
+	return c, c.Rows > 0
+}
+
+// session is a plan on the device.
+type session struct {
+	head head
+	plan plan
+}
+
+// open loads a problem's weights and plans its spec.
+func (r *run) open(ctx context.Context, pr *problem) (*session, error) {
+	h, err := r.dev.load(ctx, sampler.Weights{
+		Source: sampler.Matrix{Data: pr.w, Hidden: pr.shape.Hidden, Stride: pr.shape.Hidden},
+		Vocab:  pr.shape.Vocab, Hidden: pr.shape.Hidden,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.plan(ctx, pr.spec)
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return &session{h, p}, nil
+}
+
+func (s *session) close() error { return errors.Join(s.plan.Close(), s.head.Close()) }
+
+// hang is how long one call may take.
+const hang = 2 * time.Minute
+
+// sample runs a problem whose weights and spec are the session's.
+func (s *session) sample(ctx context.Context, pr *problem) (*sampler.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, hang)
+	defer cancel()
+	return s.plan.Sample(ctx, pr.hidden, pr.rows)
+}
+
+// with opens a problem, calls f and closes again.
+func (r *run) with(ctx context.Context, pr *problem, f func(s *session) error) error {
+	s, err := r.open(ctx, pr)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s), s.close())
+}
+
+// verify runs a problem on the device and on the reference and compares.
+func (p *probe) verify(ctx context.Context, pr *problem) (got *sampler.Result, err error) {
+	err = p.with(ctx, pr, func(s *session) (err error) {
+		got, err = p.verifyOn(ctx, s, pr)
+		return err
+	})
+	return got, err
+}
+
+func (p *probe) verifyOn(ctx context.Context, s *session, pr *problem) (*sampler.Result, error) {
+	o, err := ask(ctx, pr)
+	if err != nil {
+		return nil, err
+	}
+	got, err := s.sample(ctx, pr)
+	if err != nil {
+		return nil, err
+	}
+	return got, o.judge(p.Check, nil, got)
+}
+
+// limit is the |z| below which a statistic passes.
+const limit = 4
+
+// judge takes statistics: the worst stands in the check, all in its detail.
+func (p *probe) judge(results ...stats.Result) error {
+	for _, res := range results {
+		res.Z = finite(res.Z)
+		p.Detail += res.String() + "\n"
+		if p.Stat == nil || abs(res.Z) > abs(p.Stat.Z) {
+			p.Stat = &res
+		}
+	}
+	return stats.Check(limit, results...)
+}
+
+// want is a row's expected answer.
+type want struct {
+	token  int32
+	status ir.Status
+}
+
+// expect compares tokens and statuses with what they must be, reference or not.
+func expect(got *sampler.Result, wants ...want) error {
+	if len(got.Tokens) != len(wants) {
+		return fmt.Errorf("%d tokens for %d rows", len(got.Tokens), len(wants))
+	}
+	for b, w := range wants {
+		if got.Tokens[b] != w.token || got.Status[b] != w.status {
+			return fmt.Errorf("row %d: token %d (%s), want %d (%s)", b, got.Tokens[b], got.Status[b], w.token, w.status)
+		}
+	}
+	return nil
+}
+
+func ok(token int) want { return want{int32(token), ir.StatusOK} }

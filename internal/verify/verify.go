@@ -1,0 +1,91 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fsgen/fsgen/internal/stats"
+	"github.com/fsgen/fsgen/sampler"
+)
+
+// Options says what to run.
+type Options struct {
+	// Suite is one of Suites; "" means quick.
+	Suite string
+	// Seed makes all random data and all samples; the same seed repeats a run exactly.
+	Seed uint64
+	// Draws is how many tokens the largest statistic takes, the others in proportion; 0 means 1e8 on a GPU, 2e6 on the CPU.
+	Draws int64
+	// Progress, where not nil, hears how many checks are done and what runs now. It is called from one goroutine at a time.
+	Progress func(done, total int, what string)
+}
+
+// Check is what one check found.
+type Check struct {
+	Name string `json:"name"`
+	// Case is the case from the field that the check holds, such as "B2"; often none.
+	Case string `json:"case,omitempty"`
+	// Rows is how many sampled rows were compared or counted.
+	Rows int `json:"rows"`
+	// NearTies is how many of them differ from the reference within what float32 can tell.
+	NearTies int `json:"near_ties"`
+	// Detail says what was wrong, or what was measured.
+	Detail string `json:"detail,omitempty"`
+	OK     bool   `json:"ok"`
+	// Stat is the statistic furthest from its expectation; an infinite z is written as the largest finite one.
+	Stat    *stats.Result `json:"stat,omitempty"`
+	Elapsed time.Duration `json:"elapsed_ns"`
+}
+
+// Report is the result of a suite.
+type Report struct {
+	Suite  string  `json:"suite"`
+	Device string  `json:"device"`
+	Seed   uint64  `json:"seed"`
+	Checks []Check `json:"checks"`
+	Passed int     `json:"passed"`
+	Failed int     `json:"failed"`
+}
+
+// suite makes the checks of a run.
+type suite struct {
+	name  string
+	items func(r *run) []item
+}
+
+var suites = []suite{
+	{"quick", quick},
+	{"exact", exact},
+	{"degenerate", degenerate},
+	{"invariance", invariance},
+	{"full", full},
+}
+
+// Suites lists the names of the suites.
+func Suites() []string {
+	var names []string
+	for _, s := range suites {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// Run runs a suite on a device. A wrong answer is a failed check of the report; the error is for what kept the suite from
+// running to its end: an unknown suite, a cancelled context, a device that has become useless. The report then holds the
+// checks up to there.
+func Run(ctx context.Context, dev *sampler.Device, o Options) (*Report, error) {
+	return runOn(ctx, device{dev}, o)
+}
+
+func runOn(ctx context.Context, dev target, o Options) (*Report, error) {
+	if o.Suite == "" {
+		o.Suite = "quick"
+	}
+	for _, s := range suites {
+		if s.name == o.Suite {
+			return newRun(dev, o).do(ctx, s)
+		}
+	}
+	return nil, fmt.Errorf("verify: unknown suite %q: want one of %v", o.Suite, Suites())
+}
