@@ -30,6 +30,8 @@ func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	}
 	base, m, shared := newSkeleton(plan, c, o, "tcgen05")
 	k := &sm100{skeleton: base}
+	// One CTA fills a multiprocessor's shared memory. Without a bound ptxas saves registers for a second one, and spills.
+	k.f.MaxRegs = plan.Pipeline.LaunchRegisters
 	k.moreBarriers = k.initTileBarriers
 	k.allocate = k.allocateTensorMemory
 	k.afterBarrier = func() {
