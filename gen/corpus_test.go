@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/model"
+	"github.com/fsgen/fsgen/ptx"
 	"github.com/fsgen/fsgen/tiling"
 )
 
@@ -56,6 +58,7 @@ func of(p model.Preset, c ir.Computation) ir.Computation {
 type variant struct {
 	Request
 	*Artifact
+	parse func() (*ptx.Module, error) // reads the PTX, once
 }
 
 // name says what a variant is: all that a kernel may depend on.
@@ -86,7 +89,7 @@ func emit(requests []Request) (corpus, error) {
 	c := corpus{}
 	for i, r := range requests {
 		r.Computation = r.Computation.Normalize()
-		v := variant{r, artifacts[i]}
+		v := variant{r, artifacts[i], sync.OnceValues(func() (*ptx.Module, error) { return ptx.Parse(string(artifacts[i].PTX)) })}
 		old, ok := c[v.name()]
 		if ok && !bytes.Equal(old.PTX, v.PTX) {
 			return nil, fmt.Errorf("%s: for %d x %d, batch %d, the PTX is not that for %d x %d, batch %d", v.name(),
@@ -107,30 +110,22 @@ func (c corpus) sorted() []variant {
 	return out
 }
 
-// presets are all models; in short mode, one of each way to treat the logits.
-func presets() []model.Preset {
-	if !testing.Short() {
-		return model.All()
-	}
-	seen := map[[2]float64]bool{}
-	return slices.DeleteFunc(model.All(), func(p model.Preset) bool {
-		key := [2]float64{p.Scale, p.Softcap}
-		defer func() { seen[key] = true }()
-		return seen[key]
-	})
-}
-
-// presetCorpus is every model at every batch size with every set of transforms.
+// presetCorpus is every model with every set of transforms at every batch size. Models that treat their logits alike differ
+// in their shape alone, on which no kernel depends: the first of them meets all transforms at all sizes, the others each
+// transform and each size, but a fifth of the pairs. In short mode there are only the first ones, at two sizes.
 var presetCorpus = sync.OnceValues(func() (corpus, error) {
-	sizes := batches
-	if testing.Short() {
-		sizes = []int{16, 256}
-	}
 	var rs []Request
-	for _, a := range arch.All() {
-		for _, p := range presets() {
-			for _, c := range computations {
-				for _, batch := range sizes {
+	alike := map[[2]float64]int{}
+	for _, p := range model.All() {
+		key := [2]float64{p.Scale, p.Softcap}
+		nth := alike[key]
+		alike[key]++
+		for i, c := range computations {
+			for j, batch := range batches {
+				if nth > 0 && (testing.Short() || (i+j+nth)%5 != 0) || testing.Short() && batch != 16 && batch != 256 {
+					continue
+				}
+				for _, a := range arch.All() {
 					rs = append(rs, Request{Arch: a, Computation: of(p, c), Shape: ir.Shape{Vocab: p.V, Hidden: p.D}, Batch: batch})
 				}
 			}
@@ -139,13 +134,12 @@ var presetCorpus = sync.OnceValues(func() (corpus, error) {
 	return emit(rs)
 })
 
-// tileCorpus is every tile that a tuner may try, with the least, the usual and the most that an epilogue can have to do.
+// tileCorpus is every tile that a tuner may try, with the least and the most that an epilogue can have to do.
 var tileCorpus = sync.OnceValues(func() (corpus, error) {
 	var rs []Request
 	for _, a := range arch.All() {
 		for _, c := range []ir.Computation{
 			computation(ir.Greedy, "none", false),
-			computation(ir.Gumbel, "temperature", false),
 			computation(ir.Gumbel, "scale=0.5,softcap=30,bias=rows,mask,temperature", true),
 		} {
 			for _, tile := range tiles(a, c) {
@@ -180,19 +174,20 @@ var flagCorpus = sync.OnceValues(func() (corpus, error) {
 	return emit(rs)
 })
 
+// combinations are all of those flags but the scale, one product, which is on in half of them.
 func combinations() (out []ir.Computation) {
-	for bits := range 1 << 6 {
-		on := func(bit int) bool { return bits>>bit&1 == 1 }
+	for flags := range uint(1) << 5 {
+		on := func(bit int) bool { return flags>>bit&1 == 1 }
 		for _, bias := range []ir.Bias{ir.BiasNone, ir.BiasVector, ir.BiasMatrix} {
 			c := ir.Computation{Score: on(0), Chain: ir.Chain{Mask: on(1), Temperature: on(2), Bias: bias}}
 			if on(3) {
 				c.Sampler = ir.Greedy
 			}
 			if on(4) {
-				c.Chain.Scale = 0.25
-			}
-			if on(5) {
 				c.Chain.Softcap = 30
+			}
+			if (bits.OnesCount(flags)+int(bias))%2 == 1 {
+				c.Chain.Scale = 0.25
 			}
 			out = append(out, c)
 		}
