@@ -8,6 +8,9 @@ import (
 
 func bf16(x float32) uint16 { return uint16(model.FromFloat32(x)) }
 
+// widen is the number that a bf16 stands for.
+func widen(x uint16) float64 { return float64(model.BF16(x).Float32()) }
+
 var (
 	inf32 = float32(math.Inf(1))
 	nan32 = float32(math.NaN())

@@ -92,13 +92,7 @@ func (o *oracle) score(b int, token int32, got float32) error {
 		}
 		return nil
 	}
-	exact, bound := o.req.ScoreOf(b, int(token))
-	if t := o.temperature(b); t > 0 && t < 1 {
-		// What is reported is divided by T, approximately.
-		exact /= t
-		bound = bound/t + abs(exact)*0x1p-21
-	}
-	bound += abs(exact)*0x1p-23 + 0x1p-149
+	exact, bound := o.req.ReportedScoreOf(b, int(token))
 	switch g := float64(got); {
 	case g == exact:
 		return nil
@@ -108,18 +102,6 @@ func (o *oracle) score(b int, token int32, got float32) error {
 		return nil // beyond float32
 	}
 	return fmt.Errorf("row %d: score of token %d is %v, want %.9g within %.3g", b, token, got, exact, bound)
-}
-
-// temperature is row b's, 1 without one.
-func (o *oracle) temperature(b int) float64 {
-	switch t := o.req.Temperature; len(t) {
-	case 0:
-		return 1
-	case 1:
-		return float64(t[0])
-	default:
-		return float64(t[b])
-	}
 }
 
 // String says which problem failed.

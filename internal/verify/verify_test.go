@@ -40,3 +40,4 @@ func TestQuick(t *testing.T) { passes(t, "quick") }
 func TestDegenerate(t *testing.T) { passes(t, "degenerate") }
 
 func TestInvariance(t *testing.T) { passes(t, "invariance") }
+
