@@ -25,25 +25,35 @@ func computation(t testing.TB, sampler ir.Sampler, chain string) ir.Computation 
 // everyPlan calls f with every plan that exists, over all tiles and the computations that differ in what they store.
 func everyPlan(t *testing.T, f func(*Plan, ir.Computation)) {
 	t.Helper()
-	plans := 0
+	plans := map[string]int{}
 	for _, c := range []ir.Computation{
 		computation(t, ir.Gumbel, "none"), computation(t, ir.Gumbel, "temperature"), computation(t, ir.Greedy, "temperature"),
 	} {
-		for m := 64; m <= 192; m += 64 {
-			for n := 8; n <= 256; n += 8 {
-				for stages := minStages; stages <= maxStages; stages++ {
-					for cluster := 1; cluster <= 8; cluster *= 2 {
-						p, err := NewPlan(arch.SM90, Tile{m, n, 64, stages, cluster}, c)
-						if err == nil {
-							plans++
-							f(p, c)
-						}
-					}
+		for _, a := range arch.All() {
+			for _, tile := range everyTile() {
+				if p, err := NewPlan(a, tile, c); err == nil {
+					plans[a.Name]++
+					f(p, c)
 				}
 			}
 		}
 	}
-	require.Greater(t, plans, 1000)
+	for _, a := range arch.All() {
+		require.Greater(t, plans[a.Name], 500, a.Name)
+	}
+}
+
+func everyTile() (tiles []Tile) {
+	for m := 64; m <= 256; m += 64 {
+		for n := 8; n <= 256; n += 8 {
+			for stages := minStages; stages <= maxStages; stages++ {
+				for cluster := 1; cluster <= 8; cluster *= 2 {
+					tiles = append(tiles, Tile{m, n, 64, stages, cluster})
+				}
+			}
+		}
+	}
+	return tiles
 }
 
 func TestTileText(t *testing.T) {
@@ -96,6 +106,8 @@ func regions(p *Plan, c ir.Computation) []region {
 		{"full", s.Full, 8 * t.Stages, 8, true}, // mbarriers
 		{"empty", s.Empty, 8 * t.Stages, 8, true},
 		{"flag", s.Flag, 4, 4, true},
+		{"tiles", s.Tiles, 2 * 8 * p.Tensor.Buffers, 8, p.Tensor.Buffers > 0}, // mbarriers
+		{"place", s.Place, 4, 4, p.Tensor.Buffers > 0},
 	}
 }
 
@@ -138,25 +150,41 @@ func TestRegisterSharesFitTheFile(t *testing.T) {
 	everyPlan(t, func(p *Plan, _ ir.Computation) {
 		a, l := p.Arch, p.Pipeline
 		require.Equal(t, 128*(l.Consumers+1), l.Threads)
-		require.Equal(t, p.Tile.M, 64*l.Consumers)
 		require.LessOrEqual(t, l.Threads, a.MaxThreadsPerCTA)
 		require.LessOrEqual(t, l.LaunchRegisters, a.MaxRegistersPerThread)
 		granted := (l.LaunchRegisters + a.RegisterUnit - 1) / a.RegisterUnit * a.RegisterUnit
 		require.LessOrEqual(t, granted*l.Threads, a.Registers, "%s", p.Tile)
+		require.Less(t, l.Accumulators, l.ConsumerRegisters)
 		if l.ProducerRegisters == 0 {
 			require.Equal(t, l.LaunchRegisters, l.ConsumerRegisters)
-		} else {
-			require.LessOrEqual(t, 128*(l.ProducerRegisters+l.Consumers*l.ConsumerRegisters), granted*l.Threads, "%s", p.Tile)
-			for _, n := range []int{l.ProducerRegisters, l.ConsumerRegisters} {
-				require.Zero(t, n%8)
-				require.True(t, 24 <= n && n <= 256, "%d registers", n)
-			}
-			require.Less(t, l.ProducerRegisters, l.LaunchRegisters)
-			require.Greater(t, l.ConsumerRegisters, l.LaunchRegisters)
+			return
 		}
-		require.Equal(t, 64*p.Tile.N/128, l.Accumulators, "a warpgroup holds 64 x N float32")
-		require.Less(t, l.Accumulators, l.ConsumerRegisters)
-		require.Equal(t, 4*l.Consumers*p.Tile.Cluster, l.EmptyArrivals, "one arrival for each consumer warp of the cluster")
+		require.LessOrEqual(t, 128*(l.ProducerRegisters+l.Consumers*l.ConsumerRegisters), granted*l.Threads, "%s", p.Tile)
+		for _, n := range []int{l.ProducerRegisters, l.ConsumerRegisters} {
+			require.Zero(t, n%8)
+			require.True(t, 24 <= n && n <= 256, "%d registers", n)
+		}
+		require.Less(t, l.ProducerRegisters, l.LaunchRegisters)
+		require.Greater(t, l.ConsumerRegisters, l.LaunchRegisters)
+	})
+}
+
+// Each architecture's own counts: what a thread holds of the logits, and who says that a stage is free.
+func TestAccumulatorsAndArrivals(t *testing.T) {
+	everyPlan(t, func(p *Plan, _ ir.Computation) {
+		l, x := p.Pipeline, p.Tensor
+		if p.Arch.TMEMColumns == 0 {
+			require.Equal(t, p.Tile.M, 64*l.Consumers, "64 rows a warpgroup")
+			require.Equal(t, 64*p.Tile.N/128, l.Accumulators, "a warpgroup holds 64 x N float32")
+			require.Equal(t, 4*l.Consumers*p.Tile.Cluster, l.EmptyArrivals, "one for each consumer warp of the cluster")
+			require.Zero(t, x)
+			return
+		}
+		require.Equal(t, p.Tile.Cluster, l.EmptyArrivals, "one commit of each CTA of the cluster")
+		require.Equal(t, x.Buffers*p.Tile.N, x.Columns)
+		require.GreaterOrEqual(t, x.Alloc, max(x.Columns, 32))
+		require.Zero(t, x.Alloc&(x.Alloc-1), "a power of two")
+		require.LessOrEqual(t, x.Alloc, p.Arch.TMEMColumns)
 	})
 }
 
@@ -188,6 +216,12 @@ func TestRejectsNameTheRule(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "tile "+name)
 	}
+	_, err := NewPlan(arch.SM100, Tile{64, 16, 64, 4, 1}, ir.Computation{})
+	require.ErrorContains(t, err, "M is 128")
+	_, err = NewPlan(arch.SM100, Tile{128, 8, 64, 4, 1}, ir.Computation{})
+	require.ErrorContains(t, err, "N is a multiple of 16")
+	_, err = NewPlan(arch.Arch{Name: "sm_75"}, Tile{128, 16, 64, 4, 1}, ir.Computation{})
+	require.ErrorContains(t, err, "no skeleton for sm_75")
 	for _, hostile := range []Tile{{}, {-64, 8, 64, 4, 1}, {64, -8, 64, 4, 1}, {64, 8, 64, 4, -1}, {1 << 62, 1 << 62, 64, 1 << 62, 1 << 62}} {
 		_, err := NewPlan(arch.SM90, hostile, ir.Computation{})
 		require.Error(t, err)
@@ -198,24 +232,26 @@ func TestRejectsNameTheRule(t *testing.T) {
 func TestCandidatesInFixedOrder(t *testing.T) {
 	var text bytes.Buffer
 	c := computation(t, ir.Gumbel, "softcap=30,bias,mask,temperature")
-	first, last := 1, ""
-	for batch := 1; batch <= 301; batch++ {
-		list := ""
-		if batch <= 300 {
-			list = listCandidates(c, batch)
+	for _, a := range arch.All() {
+		first, last := 1, ""
+		for batch := 1; batch <= 301; batch++ {
+			list := ""
+			if batch <= 300 {
+				list = listCandidates(a, c, batch)
+			}
+			if list != last && last != "" {
+				fmt.Fprintf(&text, "%s batch %d to %d\n%s", a.Name, first, batch-1, last)
+				first = batch
+			}
+			last = list
 		}
-		if list != last && last != "" {
-			fmt.Fprintf(&text, "batch %d to %d\n%s", first, batch-1, last)
-			first = batch
-		}
-		last = list
 	}
 	golden.File(t, "testdata/candidates.txt", text.Bytes())
 }
 
-func listCandidates(c ir.Computation, batch int) string {
+func listCandidates(a arch.Arch, c ir.Computation, batch int) string {
 	var text strings.Builder
-	plans, rejects := Candidates(arch.SM90, c, batch)
+	plans, rejects := Candidates(a, c, batch)
 	for _, p := range plans {
 		fmt.Fprintf(&text, "    %-16s %6d bytes, %d threads, %d/%d registers\n",
 			p.Tile, p.Storage.Total, p.Pipeline.Threads, p.Pipeline.LaunchRegisters, p.Pipeline.ConsumerRegisters)
@@ -227,23 +263,29 @@ func listCandidates(c ir.Computation, batch int) string {
 }
 
 func TestCandidatesHoldWhatTheyPromise(t *testing.T) {
-	for _, c := range []ir.Computation{computation(t, ir.Greedy, "none"), computation(t, ir.Gumbel, "temperature")} {
-		for batch := range 300 {
-			plans, _ := Candidates(arch.SM90, c, batch)
-			require.NotEmpty(t, plans)
-			seen := map[Tile]bool{}
-			for _, p := range plans {
-				require.False(t, seen[p.Tile], "%s twice", p.Tile)
-				seen[p.Tile] = true
-				deeper := p.Tile
-				deeper.Stages++
-				_, err := NewPlan(arch.SM90, deeper, c)
-				require.True(t, err != nil || p.Tile.Stages == 12, "%s could be deeper", p.Tile)
+	for _, a := range arch.All() {
+		for _, c := range []ir.Computation{computation(t, ir.Greedy, "none"), computation(t, ir.Gumbel, "temperature")} {
+			for batch := range 300 {
+				checkCandidates(t, a, c, batch)
 			}
-			d, err := Default(arch.SM90, c, batch)
-			require.NoError(t, err)
-			require.True(t, seen[d.Tile], "the default %s for batch %d is a candidate", d.Tile, batch)
-			require.True(t, d.Tile.N >= batch || d.Tile.N == 256)
 		}
 	}
+}
+
+func checkCandidates(t *testing.T, a arch.Arch, c ir.Computation, batch int) {
+	plans, _ := Candidates(a, c, batch)
+	require.NotEmpty(t, plans)
+	seen := map[Tile]bool{}
+	for _, p := range plans {
+		require.False(t, seen[p.Tile], "%s twice", p.Tile)
+		seen[p.Tile] = true
+		deeper := p.Tile
+		deeper.Stages++
+		_, err := NewPlan(a, deeper, c)
+		require.True(t, err != nil || p.Tile.Stages == 12, "%s could be deeper", p.Tile)
+	}
+	d, err := Default(a, c, batch)
+	require.NoError(t, err)
+	require.True(t, seen[d.Tile], "the default %s for batch %d is a candidate", d.Tile, batch)
+	require.True(t, d.Tile.N >= batch || d.Tile.N == 256)
 }
