@@ -39,21 +39,26 @@ func kernels(t *testing.T) map[string]kernel {
 func emitKernels(t *testing.T) map[string]kernel {
 	t.Helper()
 	out := map[string]kernel{}
-	for _, chain := range []string{"none", "softcap=30,bias=rows,mask,temperature"} {
-		c, err := ir.ParseChain(chain)
-		require.NoError(t, err)
-		comp := ir.Computation{Chain: c}
-		for _, batch := range []int{1, 64, 256} {
-			plans, _ := tiling.Candidates(arch.SM90, comp, batch)
-			for _, p := range plans {
-				k := parse(t, gen.Request{Arch: p.Arch, Computation: comp, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Tile: p.Tile})
-				k.plan = p
-				out[k.entry.Name] = k
+	for _, a := range arch.All() {
+		for _, chain := range []string{"none", "softcap=30,bias=rows,mask,temperature"} {
+			c, err := ir.ParseChain(chain)
+			require.NoError(t, err)
+			comp := ir.Computation{Chain: c}
+			for _, batch := range []int{1, 64, 256} {
+				plans, _ := tiling.Candidates(a, comp, batch)
+				for _, p := range plans {
+					k := parse(t, gen.Request{Arch: a, Computation: comp, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Tile: p.Tile})
+					k.plan = p
+					out[k.entry.Name] = k
+				}
 			}
 		}
 	}
 	return out
 }
+
+// sm90 reports whether the kernel multiplies by wgmma; others do by tcgen05.
+func (k kernel) sm90() bool { return k.plan.Arch.TMEMColumns == 0 }
 
 func parse(t *testing.T, r gen.Request) kernel {
 	t.Helper()
@@ -101,8 +106,12 @@ func offset(t *testing.T, in *ptx.Instr, n int) int {
 }
 
 func TestDirectives(t *testing.T) {
+	// The lowest version that has the target and its tensor core, and the target that travels furthest.
+	headers := map[string]string{
+		"sm_90": "\n.version 8.0\n.target sm_90a\n", "sm_100": "\n.version 8.8\n.target sm_100f\n",
+	}
 	for name, k := range kernels(t) {
-		require.Contains(t, k.text, "\n.version 8.0\n.target sm_90a\n", "the lowest version that has wgmma")
+		require.Contains(t, k.text, headers[k.plan.Arch.Name])
 		require.Equal(t, [3]int{k.plan.Pipeline.Threads, 1, 1}, k.entry.ReqThreads, name)
 		cluster := [3]int{}
 		if c := k.plan.Tile.Cluster; c > 1 {
@@ -112,14 +121,20 @@ func TestDirectives(t *testing.T) {
 
 		shares, _ := k.find("setmaxnreg")
 		require.Equal(t, k.plan.Pipeline.ProducerRegisters > 0, len(shares) > 0, name)
-		if len(shares) > 0 {
-			require.Equal(t, k.plan.Pipeline.LaunchRegisters, k.entry.MaxRegs, "%s: ptxas ignores setmaxnreg without it", name)
+		if len(shares) > 0 || !k.sm90() {
+			require.Equal(t, k.plan.Pipeline.LaunchRegisters, k.entry.MaxRegs,
+				"%s: without it ptxas ignores setmaxnreg, and saves registers where nothing is gained", name)
 		}
 	}
 }
 
 func TestProductsFillTheAccumulators(t *testing.T) {
 	for name, k := range kernels(t) {
+		if !k.sm90() {
+			products, _ := k.find("tcgen05.mma.cta_group::1.kind::f16")
+			require.Len(t, products, k.plan.Tile.K/16, name)
+			continue
+		}
 		products, _ := k.find("wgmma.mma_async")
 		require.Len(t, products, k.plan.Tile.K/16, name)
 		for _, p := range products {
@@ -130,28 +145,59 @@ func TestProductsFillTheAccumulators(t *testing.T) {
 	}
 }
 
+// Tensor memory is allocated once, the permit to allocate given up, and as many columns given back: a CTA that ends with
+// columns allocated hangs the next.
+func TestTensorMemoryIsGivenBack(t *testing.T) {
+	for name, k := range kernels(t) {
+		alloc, _ := k.find("tcgen05.alloc")
+		permit, _ := k.find("tcgen05.relinquish_alloc_permit")
+		free, _ := k.find("tcgen05.dealloc")
+		if k.sm90() {
+			require.Empty(t, alloc, name)
+			continue
+		}
+		require.Equal(t, []int{1, 1, 1}, []int{len(alloc), len(permit), len(free)}, name)
+		columns := ptx.Operand(ptx.Imm(k.plan.Tensor.Alloc))
+		require.Equal(t, columns, alloc[0].Args[1], name)
+		require.Equal(t, columns, free[0].Args[1], name)
+	}
+}
+
 // Every barrier that is waited for, armed or arrived at has been initialised with the arrivals that it will get.
 func TestBarriersAreInitialised(t *testing.T) {
 	for name, k := range kernels(t) {
-		s, stages := k.plan.Storage, k.plan.Tile.Stages
-		arrivals := map[int]ptx.Operand{}
+		s, l, x := k.plan.Storage, k.plan.Pipeline, k.plan.Tensor
+		want := map[int]ptx.Operand{}
+		for i := range k.plan.Tile.Stages {
+			want[s.Full+8*i] = ptx.Imm(1) // the producer's arrival
+			want[s.Empty+8*i] = ptx.Imm(l.EmptyArrivals)
+		}
+		for i := range x.Buffers {
+			want[s.Tiles+8*i] = ptx.Imm(1) // a commit
+			want[s.Tiles+8*(x.Buffers+i)] = ptx.Imm(l.Samplers / 32)
+		}
+		got := map[int]ptx.Operand{}
 		inits, _ := k.find("mbarrier.init")
 		for _, in := range inits {
-			arrivals[offset(t, in, 0)] = in.Args[1]
+			got[offset(t, in, 0)] = in.Args[1]
 		}
-		require.Len(t, inits, 2*stages, name)
-		for i := range stages {
-			require.Equal(t, ptx.Imm(1), arrivals[s.Full+8*i], "%s: the producer's arrival", name)
-			require.Equal(t, ptx.Imm(k.plan.Pipeline.EmptyArrivals), arrivals[s.Empty+8*i], "%s: the consumers' arrivals", name)
+		require.Equal(t, want, got, name)
+		require.Len(t, inits, len(want), name)
+
+		// Rings are indexed from their first barrier: every role waits for the first of one of them.
+		waited := map[int]bool{}
+		waits, wait := k.find("mbarrier.try_wait", "mbarrier.test_wait")
+		for _, in := range waits {
+			waited[offset(t, in, 1)] = true
 		}
-		waits, _ := k.find("mbarrier.try_wait", "mbarrier.test_wait")
-		require.Len(t, waits, 2, "%s: one on full, one on empty", name)
-		for i, want := range []int{s.Empty, s.Full} { // the producer's code comes first
-			require.Equal(t, want, offset(t, waits[i], 1), name)
+		rings := map[int]bool{s.Full: true, s.Empty: true}
+		if x.Buffers > 0 {
+			rings[s.Tiles], rings[s.Tiles+8*x.Buffers] = true, true
 		}
+		require.Equal(t, rings, waited, name)
+
 		_, fence := k.find("fence.mbarrier_init")
-		_, sync := k.find("barrier.cluster.wait", "bar.sync")
-		_, wait := k.find("mbarrier.try_wait")
+		_, sync := k.find("barrier.cluster.wait", "bar.sync", "barrier.sync")
 		require.True(t, 0 < fence && fence < sync && sync < wait, "%s: initialised, seen by all, then used", name)
 	}
 }
@@ -191,7 +237,7 @@ func TestRemoteArrivalsHaveNoFence(t *testing.T) {
 				remote++
 			}
 		}
-		require.Equal(t, k.plan.Tile.Cluster > 1, remote > 0, name)
+		require.Equal(t, k.sm90() && k.plan.Tile.Cluster > 1, remote > 0, name)
 	}
 }
 
@@ -199,7 +245,7 @@ func TestRemoteArrivalsHaveNoFence(t *testing.T) {
 func TestScoresAreNeverNarrowed(t *testing.T) {
 	for name, k := range kernels(t) {
 		for _, in := range k.code {
-			if m := mnemonic(in); !strings.HasPrefix(m, "wgmma.") {
+			if m := mnemonic(in); !strings.HasPrefix(m, "wgmma.") && !strings.HasPrefix(m, "tcgen05.mma") {
 				require.NotRegexp(t, `\.(f16|bf16|tf32|e4m3|e5m2)`, m, name)
 			}
 		}

@@ -1,6 +1,7 @@
-package templates
+package templates_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,16 +9,23 @@ import (
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/internal/ptxas"
 	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/templates"
 )
 
-// TestUnitKernels: the stream and noise kernels verify and assemble.
-func TestUnitKernels(t *testing.T) {
-	for name, build := range map[string]func(arch.Arch) (*Kernel, error){"stream": Stream, "noise": NoiseUnit} {
-		k, err := build(arch.SM90)
-		require.NoError(t, err, name)
-		require.NoError(t, ptx.Verify(k.Module), name)
-		res, err := ptxas.ForTest(t).Assemble(t.Context(), k.Module.String(), arch.SM90.Target, ptxas.Options{})
-		require.NoError(t, err, name)
-		require.Empty(t, res.Warnings, name)
+// The kernels that tests and benchmarks launch beside the real ones: legal, and clean in ptxas too.
+func TestUnitKernelsAssemble(t *testing.T) {
+	tool := ptxas.ForTest(t)
+	for _, a := range arch.All() {
+		for _, build := range []func(arch.Arch) (*templates.Kernel, error){templates.Stream, templates.NoiseUnit} {
+			k, err := build(a)
+			require.NoError(t, err)
+			require.NoError(t, ptx.Verify(k.Module))
+			r, err := tool.Assemble(context.Background(), k.Module.String(), a.Target, ptxas.Options{})
+			require.NoError(t, err)
+			require.Empty(t, r.Warnings)
+			for _, entry := range r.Kernels {
+				require.Zero(t, entry.Stack+entry.SpillLoads+entry.SpillStores, entry.Name)
+			}
+		}
 	}
 }
