@@ -1,0 +1,186 @@
+package sim_test
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/reference"
+	"github.com/fsgen/fsgen/sim"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// problem is one batch with everything that a kernel may read.
+type problem struct {
+	comp  ir.Computation
+	shape ir.Shape
+	req   reference.Request
+}
+
+// newProblem fills a batch with values whose products spread the logits over a few units.
+func newProblem(comp ir.Computation, vocab, hidden, batch int, seed uint64) *problem {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	shape := ir.Shape{Vocab: vocab, Hidden: hidden}
+	p := &problem{comp: comp, shape: shape}
+	bf := func(n int, scale float64) []uint16 {
+		out := make([]uint16, n)
+		for i := range out {
+			out[i] = uint16(math.Float32bits(float32(rng.NormFloat64()*scale)) >> 16)
+		}
+		return out
+	}
+	words := (vocab + 31) / 32
+	p.req = reference.Request{
+		H: bf(batch*hidden, 1), W: bf(vocab*hidden, 2/math.Sqrt(float64(hidden))), Batch: batch, Shape: shape, Computation: comp,
+		Draw: 3, StreamTag: 9,
+	}
+	for range batch {
+		p.req.Seeds = append(p.req.Seeds, rng.Uint64())
+		p.req.Positions = append(p.req.Positions, rng.Uint64())
+		p.req.Temperature = append(p.req.Temperature, float32(rng.Float64()*2))
+	}
+	if comp.Chain.Bias != ir.BiasNone {
+		p.req.BiasStride = vocab
+		p.req.Bias = make([]float32, vocab*batch)
+		for i := range p.req.Bias {
+			p.req.Bias[i] = float32(rng.NormFloat64())
+		}
+	}
+	if comp.Chain.Bias == ir.BiasVector {
+		p.req.Bias, p.req.BiasStride = p.req.Bias[:vocab], 0
+	}
+	if comp.Chain.Mask {
+		p.req.MaskStride, p.req.MaskWords = words, words
+		p.req.Mask = make([]uint32, words*batch)
+		for i := range p.req.Mask {
+			p.req.Mask[i] = rng.Uint32()
+		}
+	}
+	if !comp.Chain.Temperature {
+		p.req.Temperature = nil
+	}
+	return p
+}
+
+func bytesOf(v any) []byte {
+	out, err := binary.Append(nil, binary.LittleEndian, v)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// bench is a memory with the problem in it, and the launch of a kernel over it.
+type bench struct {
+	mem                    *sim.Memory
+	launch                 sim.Launch
+	tokens, status, scores *sim.Block
+	keys, ticket           *sim.Block
+}
+
+// newBench lays a problem out: rows padded to 16 bytes, workspace zero.
+func newBench(p *problem, ctas int) *bench {
+	b := &bench{mem: sim.NewMemory()}
+	ld := (p.shape.Hidden*2 + 15) / 16 * 16
+	rows := func(name string, data []uint16, n int) sim.Tensor {
+		buf := make([]byte, n*ld)
+		for r := range n {
+			copy(buf[r*ld:], bytesOf(data[r*p.shape.Hidden:][:p.shape.Hidden]))
+		}
+		at := b.put(name, buf)
+		return sim.Tensor{Addr: at, Rows: n, Cols: p.shape.Hidden, Stride: ld}
+	}
+	r, n := &p.req, p.req.Batch
+	b.launch.CTAs = ctas
+	b.launch.Tensors = map[string]sim.Tensor{"weights": rows("weights", r.W, p.shape.Vocab), "hidden": rows("hidden", r.H, n)}
+	b.tokens, b.status, b.scores = b.mem.Alloc("tokens", 4*n), b.mem.Alloc("status", 4*n), b.mem.Alloc("scores", 4*n)
+	b.keys, b.ticket = b.mem.Put("keys", make([]byte, 8*n)), b.mem.Put("ticket", make([]byte, 4))
+	b.launch.Pointers = map[string]uint64{
+		"seeds": b.put("seeds", bytesOf(r.Seeds)), "positions": b.put("positions", bytesOf(r.Positions)),
+		"temperature": b.put("temperature", bytesOf(r.Temperature)), "bias": b.put("bias", bytesOf(r.Bias)), "mask": b.put("mask", bytesOf(r.Mask)),
+		"tokens": b.tokens.Addr, "status": b.status.Addr, "scores": b.scores.Addr, "keys": b.keys.Addr, "ticket": b.ticket.Addr,
+	}
+	b.launch.Scalars = map[string]uint32{
+		"vocab": uint32(p.shape.Vocab), "hidden_size": uint32(p.shape.Hidden), "batch": uint32(n), "seed_stride": 1, "position_stride": 1,
+		"temperature_stride": 1, "draw": r.Draw, "stream_tag": r.StreamTag, "bias_stride": uint32(r.BiasStride),
+		"mask_stride": uint32(r.MaskStride), "mask_words": uint32(r.MaskWords),
+	}
+	return b
+}
+
+func (b *bench) put(name string, data []byte) uint64 {
+	x := b.mem.Put(name, data)
+	x.ReadOnly = true
+	return x.Addr
+}
+
+func ints(b *sim.Block) []int32 {
+	raw := make([]byte, b.Size())
+	b.Read(0, raw)
+	out := make([]int32, len(raw)/4)
+	for i := range out {
+		out[i] = int32(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return out
+}
+
+func mustEmit(t testing.TB, comp ir.Computation, tile string, a arch.Arch) *gen.Artifact {
+	t.Helper()
+	r := gen.Request{Arch: a, Computation: comp, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: 16}
+	if tile != "" {
+		var err error
+		r.Tile, err = tiling.ParseTile(tile)
+		require.NoError(t, err)
+	}
+	out, err := gen.Emit(r)
+	require.NoError(t, err)
+	return out
+}
+
+func chain(t testing.TB, text string) ir.Computation {
+	t.Helper()
+	c, err := ir.ParseChain(text)
+	require.NoError(t, err)
+	return ir.Computation{Chain: c, Score: true}
+}
+
+// runKernel runs a text over a problem and returns the report with the bench.
+func runKernel(t testing.TB, text string, m *manifest.Kernel, p *problem, ctas int, seed uint64) (*sim.Report, *bench) {
+	t.Helper()
+	prog, err := sim.Load(text, m)
+	require.NoError(t, err)
+	b := newBench(p, ctas)
+	b.launch.Seed = seed
+	rep, err := prog.Run(context.Background(), b.mem, b.launch)
+	require.NoError(t, err)
+	return rep, b
+}
+
+// sameAsReference runs an emitted kernel and wants no findings and the reference's tokens.
+func sameAsReference(t testing.TB, a *gen.Artifact, p *problem, ctas int, seed uint64) {
+	t.Helper()
+	rep, b := runKernel(t, string(a.PTX), a.Manifest, p, ctas, seed)
+	require.NoError(t, rep.Err())
+	want, err := reference.Sample(context.Background(), &p.req)
+	require.NoError(t, err)
+	require.Equal(t, want.Tokens, ints(b.tokens))
+	for _, w := range []*sim.Block{b.keys, b.ticket} {
+		for _, v := range ints(w) {
+			require.Zero(t, v, "%s is left zero", w.Name)
+		}
+	}
+}
+
+func TestKernelEqualsReference(t *testing.T) {
+	comp := chain(t, "temperature")
+	a := mustEmit(t, comp, "", arch.SM90)
+	sameAsReference(t, a, newProblem(comp, 512, 256, 16, 1), 2, 1)
+}
