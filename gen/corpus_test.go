@@ -63,7 +63,8 @@ type variant struct {
 
 // name says what a variant is: all that a kernel may depend on.
 func (v variant) name() string {
-	return fmt.Sprintf("%s %s %s %s score=%v", v.Arch.Name, v.Manifest.Tile.Name, v.Computation.Sampler, v.Computation.Chain, v.Computation.Score)
+	return fmt.Sprintf("%s %s %s %s score=%v %+v", v.Arch.Name, v.Manifest.Tile.Name, v.Computation.Sampler, v.Computation.Chain,
+		v.Computation.Score, v.Options)
 }
 
 // corpus collects distinct kernels by name.
@@ -163,12 +164,17 @@ func tiles(a arch.Arch, c ir.Computation) (out []tiling.Tile) {
 	return out
 }
 
-// flagCorpus is every combination of what a computation can ask for, at one tile.
+// flagCorpus is every combination of what a computation can ask for, at one tile, and the variants that skip nothing.
 var flagCorpus = sync.OnceValues(func() (corpus, error) {
 	var rs []Request
 	for _, a := range arch.All() {
-		for _, c := range combinations() {
-			rs = append(rs, Request{Arch: a, Computation: c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: 16})
+		r := Request{Arch: a, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: 16}
+		for _, r.Computation = range combinations() {
+			rs = append(rs, r)
+		}
+		r.Options.Exhaustive = true
+		for _, r.Computation = range computations {
+			rs = append(rs, r)
 		}
 	}
 	return emit(rs)

@@ -5,22 +5,28 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/internal/golden"
 	"github.com/fsgen/fsgen/ir"
 )
 
 // TestGolden holds a handful of kernels against testdata, so that no change to emitted code goes unseen. Between them they
-// have every part of the skeleton: one group of columns and many, one CTA and a cluster, even registers and shares, and
+// have every part of the skeletons: one group of columns and many, one CTA and a cluster, even registers and shares, and
 // every transform.
 func TestGolden(t *testing.T) {
 	greedy := request(1, "none")
 	greedy.Computation.Sampler = ir.Greedy
+	greedy100, gumbel100 := request(16, "none"), request(128, "bias=rows,mask,temperature")
+	greedy100.Computation.Sampler = ir.Greedy
+	greedy100.Arch, gumbel100.Arch = arch.SM100, arch.SM100
 	files := map[string][]byte{}
 	for _, r := range []Request{
 		greedy,
 		request(16, "temperature"),
 		request(128, "bias,mask,temperature"),
 		longest(),
+		greedy100,
+		gumbel100,
 	} {
 		a, err := Emit(r)
 		require.NoError(t, err)
