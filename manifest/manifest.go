@@ -137,11 +137,11 @@ type Tile struct {
 
 // Resources is what ptxas reported for the kernel.
 type Resources struct {
-	Registers   int    `json:"registers"`
-	SpillBytes  int    `json:"spill_bytes"`
-	LocalBytes  int    `json:"local_bytes"`
-	PTXAS       string `json:"ptxas"`
-	SharedBytes int    `json:"static_shared_bytes"`
+	Registers  int `json:"registers"`
+	SpillBytes int `json:"spill_bytes"`
+	LocalBytes int `json:"local_bytes"`
+	// SharedBytes is static shared memory, with what the system reserves.
+	SharedBytes int `json:"static_shared_bytes"`
 }
 
 // Encode writes the manifest as indented JSON with a final newline: the same manifest, the same bytes.

@@ -13,7 +13,8 @@ import (
 // for each. What the plan has no use for is refused rather than ignored.
 type Rows struct {
 	// Seeds and Positions key the noise: 64-bit seed of the request, 64-bit step. A seeded row needs its position: there is
-	// no default, since a position that never moves repeats one draw for ever.
+	// no default, since a position that never moves repeats one draw for ever. Rows that share seed and position share
+	// their noise.
 	Seeds, Positions []uint64
 	// Unseeded marks rows whose seed is drawn from the operating system instead. With no Seeds at all, every row is.
 	Unseeded []bool

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/internal/ptxas"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
+)
+
+var emitCommand = &command{
+	name: "emit", args: "(--model NAME|DIR | --vocab V --hidden D) -o DIR|-",
+	short: "write kernels as PTX with a manifest",
+	examples: `  fsgen emit --arch sm_90 --model qwen3-8b --batch 1,16,64 --transform temperature -o kernels/
+  fsgen emit --arch sm_90 --vocab 32000 --hidden 4096 --batch 8 -o -
+`,
+	setup: setupEmit,
+}
+
+// emission is what emit was asked for.
+type emission struct {
+	target
+	archs, batch, transform, sampler, tile, format, out string
+	score                                               bool
+}
+
+func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
+	var o emission
+	f.StringVar(&o.archs, "arch", "sm_90", "architectures, as in sm_90,sm_100")
+	o.target.flags(f)
+	f.StringVar(&o.batch, "batch", "1", "batch sizes to choose tiles for, as in 1,16,64")
+	f.StringVar(&o.transform, "transform", "temperature", "scale=F, softcap=F, bias, bias=rows, mask, temperature, or none")
+	f.StringVar(&o.sampler, "sampler", "gumbel", "gumbel or greedy")
+	f.BoolVar(&o.score, "score", false, "write the winning scores too")
+	f.StringVar(&o.tile, "tile", "", "tile, as in m192n16k64s8c1, instead of the default for the batch size")
+	f.StringVar(&o.format, "format", "ptx,json", "files to write: ptx, json")
+	f.StringVarP(&o.out, "output", "o", "", "directory to write to, or - for PTX on standard output")
+	return o.run
+}
+
+func (o *emission) run(ctx context.Context, e *env, args []string) error {
+	if err := noArgs("emit", args); err != nil {
+		return err
+	}
+	formats, err := parseFormats(o.format)
+	if err != nil {
+		return err
+	}
+	if o.out == "" {
+		return usagef("emit: want -o DIR, or -o - for standard output")
+	}
+	artifacts, err := o.artifacts(e)
+	if err != nil {
+		return err
+	}
+	if o.out == "-" {
+		return printPTX(e, artifacts)
+	}
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return err
+	}
+	for _, a := range artifacts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		addResources(ctx, a)
+		if err := writeArtifact(e, o.out, a, formats); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// artifacts emits every kernel that was asked for; those that come out the same for several batch sizes once.
+func (o *emission) artifacts(e *env) ([]*gen.Artifact, error) {
+	shape, own, err := o.resolve()
+	if err != nil {
+		return nil, err
+	}
+	reqs, err := o.requests(e, shape, own)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	var out []*gen.Artifact
+	for _, r := range reqs {
+		a, err := gen.Emit(r)
+		if err != nil {
+			return nil, err
+		}
+		if !seen[a.Name()] {
+			seen[a.Name()] = true
+			out = append(out, a)
+		}
+	}
+	return out, nil
+}
+
+func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request, error) {
+	chain, err := ir.ParseChain(o.transform)
+	if err != nil {
+		return nil, usagef("--transform: %v", err)
+	}
+	kind, err := ir.ParseSampler(o.sampler)
+	if err != nil {
+		return nil, usagef("--sampler: %v", err)
+	}
+	batches, err := parseBatches(o.batch)
+	if err != nil {
+		return nil, err
+	}
+	tile, err := parseTile(o.tile)
+	if err != nil {
+		return nil, err
+	}
+	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Score: o.score}
+	var out []gen.Request
+	for _, name := range strings.Split(o.archs, ",") {
+		a, err := arch.Lookup(strings.TrimSpace(name))
+		if err != nil {
+			return nil, usagef("--arch: %v", err)
+		}
+		for _, b := range batches {
+			out = append(out, gen.Request{Arch: a, Computation: c, Shape: shape, Batch: b, Tile: tile})
+		}
+	}
+	return out, nil
+}
+
+func parseFormats(s string) (map[string]bool, error) {
+	formats := map[string]bool{}
+	for _, f := range strings.Split(s, ",") {
+		if f != "ptx" && f != "json" {
+			return nil, usagef("--format: %q: want ptx, json or both", f)
+		}
+		formats[f] = true
+	}
+	return formats, nil
+}
+
+func printPTX(e *env, artifacts []*gen.Artifact) error {
+	if len(artifacts) > 1 {
+		return usagef("emit: -o - takes one kernel; these are %d: name a directory", len(artifacts))
+	}
+	_, err := e.stdout.Write(artifacts[0].PTX)
+	return err
+}
+
+// addResources records what ptxas says of a kernel, where it is at hand.
+func addResources(ctx context.Context, a *gen.Artifact) {
+	tool, err := ptxas.Find()
+	if err != nil {
+		return
+	}
+	res, err := tool.Assemble(ctx, string(a.PTX), a.Manifest.Target, ptxas.Options{})
+	if err != nil || len(res.Kernels) != 1 {
+		return
+	}
+	k := res.Kernels[0]
+	a.Manifest.Resources = &manifest.Resources{Registers: k.Registers, SpillBytes: k.SpillStores + k.SpillLoads, LocalBytes: k.Stack, SharedBytes: k.Shared}
+}
+
+func writeArtifact(e *env, dir string, a *gen.Artifact, formats map[string]bool) error {
+	files := map[string]string{}
+	for format, data := range map[string][]byte{"ptx": a.PTX, "json": a.Manifest.Encode()} {
+		if !formats[format] {
+			continue
+		}
+		path := filepath.Join(dir, a.Name()+"."+format)
+		if err := writeFile(path, data); err != nil {
+			return err
+		}
+		files[format] = path
+	}
+	if e.json {
+		return json.NewEncoder(e.stdout).Encode(map[string]any{"entry": a.Name(), "arch": a.Manifest.Arch, "target": a.Manifest.Target,
+			"tile": a.Manifest.Tile.Name, "ptx_version": a.Manifest.PTXVersion, "files": files, "ptx_sha256": a.Manifest.PTXSHA256})
+	}
+	for _, format := range []string{"ptx", "json"} {
+		if files[format] != "" {
+			fmt.Fprintln(e.stdout, files[format])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+)
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+func help(e *env, args []string) error {
+	if len(args) > 0 {
+		c := find(args[0])
+		if c == nil {
+			return usagef("unknown command %q%s: try fsgen help", args[0], suggest(args[0], commandNames()))
+		}
+		return c.help(e)
+	}
+	fmt.Fprint(e.stdout, "fsgen writes fused LM-head sampling kernels, runs them and checks them.\n\nUsage: fsgen COMMAND [flags]\n\n")
+	for _, c := range commands() {
+		fmt.Fprintf(e.stdout, "  %-11s %s\n", c.name, c.short)
+	}
+	fmt.Fprint(e.stdout, `
+fsgen COMMAND --help tells more. Data goes to standard output, words to standard error.
+Exit codes: 0 ok, 1 failure, 2 usage, 3 no usable GPU, 4 verification failed.
+Environment: FSGEN_CACHE_DIR (compiled kernels; off disables), FSGEN_CUDA_LIB (another libcuda), FSGEN_DUMP (keeps PTX and
+compiler logs in a directory).
+`)
+	return nil
+}
+
+func (c *command) help(e *env) error {
+	flags, _ := c.flagSet(&env{})
+	line := "fsgen " + c.name
+	if c.args != "" {
+		line += " " + c.args
+	}
+	fmt.Fprintf(e.stdout, "%s\n\nUsage: %s\n\nFlags:\n%s", c.short, line, flags.FlagUsagesWrapped(100))
+	if c.examples != "" {
+		fmt.Fprintf(e.stdout, "\nExamples:\n%s", c.examples)
+	}
+	return nil
+}
+
+// suggest names the nearest of the known words, if one is near.
+func suggest(word string, known []string) string {
+	best, distance := "", 3
+	for _, k := range known {
+		if d := editDistance(word, k); d < distance {
+			best, distance = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %s?)", best)
+}
+
+func suggestFlag(err error, flags *pflag.FlagSet) string {
+	_, name, ok := strings.Cut(err.Error(), "unknown flag: --")
+	if !ok {
+		return ""
+	}
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return suggest(name, names)
+}
+
+// editDistance counts insertions, deletions and replacements (Levenshtein).
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(row[j+1]+1, row[j]+1, cost)
+		}
+	}
+	return row[len(b)]
+}

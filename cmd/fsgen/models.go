@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fsgen/fsgen/model"
+)
+
+var modelsCommand = &command{
+	name: "models", args: "[NAME]", short: "list the models that are known by name",
+	setup: func(*pflag.FlagSet) func(context.Context, *env, []string) error { return runModels },
+}
+
+func runModels(_ context.Context, e *env, args []string) error {
+	list := model.All()
+	if len(args) > 1 {
+		return usagef("models: unexpected argument %q", args[1])
+	}
+	if len(args) == 1 {
+		p, err := model.Lookup(args[0])
+		if err != nil {
+			return usagef("%v", err)
+		}
+		list = []model.Preset{p}
+	}
+	if e.json {
+		enc := json.NewEncoder(e.stdout)
+		for _, p := range list {
+			if err := enc.Encode(map[string]any{"name": p.Name, "vocab": p.V, "hidden": p.D, "tied": p.Tied, "scale": p.Scale,
+				"softcap": p.Softcap, "repositories": p.Repos, "note": p.Note}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tVOCAB\tHIDDEN\tTIED\tLOGITS\tREPOSITORY")
+	for _, p := range list {
+		repo := ""
+		if len(p.Repos) > 0 {
+			repo = p.Repos[0]
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%v\t%s\t%s\n", p.Name, p.V, p.D, p.Tied, logitsNote(p), repo)
+	}
+	if len(list) == 1 && list[0].Note != "" {
+		defer fmt.Fprintln(e.stdout, list[0].Note)
+	}
+	return w.Flush()
+}
+
+// logitsNote says what a model does to its logits.
+func logitsNote(p model.Preset) string {
+	var notes []string
+	if p.Scale != 1 && p.Scale != 0 {
+		notes = append(notes, fmt.Sprintf("scale=%v", p.Scale))
+	}
+	if p.Softcap != 0 {
+		notes = append(notes, fmt.Sprintf("softcap=%v", p.Softcap))
+	}
+	if len(notes) == 0 {
+		return "-"
+	}
+	return strings.Join(notes, ",")
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/model"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// target is the model that kernels are emitted for: a preset, a checkpoint, or bare sizes.
+type target struct {
+	model         string
+	vocab, hidden int
+}
+
+func (t *target) flags(f *pflag.FlagSet) {
+	f.StringVar(&t.model, "model", "", "preset (fsgen models) or directory of a Hugging Face checkpoint")
+	f.IntVar(&t.vocab, "vocab", 0, "vocabulary size, instead of a model")
+	f.IntVar(&t.hidden, "hidden", 0, "hidden size, instead of a model")
+}
+
+// resolve returns the shape and what the model itself does to its logits.
+func (t *target) resolve() (shape ir.Shape, own ir.Chain, err error) {
+	switch {
+	case t.model != "" && (t.vocab != 0 || t.hidden != 0):
+		return shape, own, usagef("--model and --vocab or --hidden exclude each other")
+	case t.model != "":
+		return resolveModel(t.model)
+	case t.vocab == 0 || t.hidden == 0:
+		return shape, own, usagef("want --model, or --vocab and --hidden")
+	}
+	shape = ir.Shape{Vocab: t.vocab, Hidden: t.hidden}
+	if err := shape.Validate(); err != nil {
+		return shape, own, usagef("%v", err)
+	}
+	return shape, own, nil
+}
+
+func resolveModel(name string) (ir.Shape, ir.Chain, error) {
+	if isDir(name) {
+		c, err := model.ReadConfig(name)
+		if err != nil {
+			return ir.Shape{}, ir.Chain{}, err
+		}
+		return ir.Shape{Vocab: c.VocabSize, Hidden: c.HiddenSize}, ownChain(c.Scale, c.Softcap), nil
+	}
+	p, err := model.Lookup(name)
+	if err != nil {
+		return ir.Shape{}, ir.Chain{}, usagef("%v", err)
+	}
+	return ir.Shape{Vocab: p.V, Hidden: p.D}, ownChain(p.Scale, p.Softcap), nil
+}
+
+// ownChain is what a model's configuration does to its logits.
+func ownChain(scale, softcap float64) ir.Chain {
+	c := ir.Chain{Softcap: float32(softcap)}
+	if scale != 1 {
+		c.Scale = float32(scale)
+	}
+	return c
+}
+
+// withOwn adds a model's own scale and soft-cap to a chain that does not name them.
+func withOwn(e *env, c, own ir.Chain) ir.Chain {
+	if c.Scale == 0 && own.Scale != 0 {
+		c.Scale = own.Scale
+		e.note("the model scales its logits by %v: added to the transform", own.Scale)
+	}
+	if c.Softcap == 0 && own.Softcap != 0 {
+		c.Softcap = own.Softcap
+		e.note("the model caps its logits at %v: added to the transform", own.Softcap)
+	}
+	return c
+}
+
+func parseTile(s string) (tiling.Tile, error) {
+	if s == "" {
+		return tiling.Tile{}, nil
+	}
+	t, err := tiling.ParseTile(s)
+	if err != nil {
+		return t, usagef("--tile: %v", err)
+	}
+	return t, nil
+}
+
+func parseBatches(s string) ([]int, error) {
+	var out []int
+	for _, item := range strings.Split(s, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(item))
+		if err != nil || n < 1 || n > 1<<20 {
+			return nil, usagef("--batch: %q: want numbers from 1 to 1048576, as in 1,16,64", item)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/model"
+	"github.com/fsgen/fsgen/sampler"
+)
+
+// First seed, and position, of the embedded head, so that the first run of anybody prints the same tokens.
+const (
+	embeddedSeed     = 42
+	embeddedPosition = 0
+)
+
+// setNoise reads seeds and positions.
+func (o *sampling) setNoise(e *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
+	if spec.Sampler == ir.Greedy {
+		for _, name := range []string{"seed", "position", "draw", "stream-tag"} {
+			if o.changed(name) {
+				return usagef("--greedy and --%s exclude each other: a greedy sampler draws nothing", name)
+			}
+		}
+		return nil
+	}
+	rows.Draw, rows.StreamTag = o.draw, o.tag
+	if in.embedded && o.seed == "" && o.position == "" {
+		for i := range in.rows {
+			rows.Seeds = append(rows.Seeds, uint64(embeddedSeed+i))
+		}
+		rows.Positions = []uint64{embeddedPosition}
+		e.note("seeds %d to %d, position %d (--seed and --position choose others)", embeddedSeed, embeddedSeed+in.rows-1, embeddedPosition)
+		return nil
+	}
+	if o.seed != "" && o.position == "" {
+		return usagef("--seed needs --position: the step of the sequence, without which every step would repeat one draw")
+	}
+	var err error
+	if o.seed != "" {
+		if rows.Seeds, err = uint64Flag("--seed", o.seed, in.rows); err != nil {
+			return err
+		}
+		if len(rows.Seeds) == 1 && len(rows.Seeds) < in.rows {
+			e.note("one seed for %d rows: they share their noise; --seed FILE.npy gives each its own", in.rows)
+		}
+	} else {
+		e.note("seeds drawn from the operating system (--json reports them)")
+	}
+	if o.position != "" {
+		rows.Positions, err = uint64Flag("--position", o.position, in.rows)
+	}
+	return err
+}
+
+// uint64Flag reads a number, or a .npy with one number or one a row.
+func uint64Flag(flag, text string, rows int) ([]uint64, error) {
+	if !isNpy(text) {
+		n, err := strconv.ParseUint(text, 0, 64)
+		if err != nil {
+			return nil, usagef("%s: %q: want a number from 0 to 2^64-1, or FILE.npy", flag, text)
+		}
+		return []uint64{n}, nil
+	}
+	a, err := model.ReadNpy(text)
+	if err != nil {
+		return nil, err
+	}
+	v, err := a.Uint64s()
+	if err != nil {
+		return nil, err
+	}
+	return v, onePerRow(a, len(v), rows)
+}
+
+func isNpy(text string) bool { return strings.HasSuffix(text, ".npy") }
+
+func onePerRow(a *model.Array, n, rows int) error {
+	if n != 1 && n != rows {
+		return fmt.Errorf("%s: %d values: want 1 or %d, one for each hidden state", a.Name(), n, rows)
+	}
+	return nil
+}
+
+func (o *sampling) setTemperature(_ *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
+	if spec.Sampler == ir.Greedy {
+		if o.changed("temperature") {
+			return usagef("--greedy and --temperature exclude each other")
+		}
+		return nil
+	}
+	spec.Chain.Temperature = true
+	if !isNpy(o.temperature) {
+		t, err := strconv.ParseFloat(o.temperature, 32)
+		if err != nil || !(t >= 0) || t > 3.4e38 {
+			return usagef("--temperature: %q: want a number, 0 or more, or FILE.npy", o.temperature)
+		}
+		rows.Temperature = []float32{float32(t)}
+		return nil
+	}
+	a, err := model.ReadNpy(o.temperature)
+	if err != nil {
+		return err
+	}
+	if rows.Temperature, err = finiteFloats(a, "temperature"); err != nil {
+		return err
+	}
+	for i, t := range rows.Temperature {
+		if !(t >= 0) || t > 3.4e38 {
+			return fmt.Errorf("%s: temperature %d is %v: want a finite number, 0 or more", a.Name(), i, t)
+		}
+	}
+	return onePerRow(a, len(rows.Temperature), in.rows)
+}
+
+func (o *sampling) setBias(_ *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
+	if o.bias == "" {
+		return nil
+	}
+	a, err := model.ReadNpy(o.bias)
+	if err != nil {
+		return err
+	}
+	shape := a.Shape()
+	switch {
+	case len(shape) == 1 && shape[0] == in.vocab:
+		spec.Chain.Bias = ir.BiasVector
+	case len(shape) == 2 && shape[0] == in.rows && shape[1] == in.vocab:
+		spec.Chain.Bias = ir.BiasMatrix
+	default:
+		return fmt.Errorf("%s: bias has shape %v: want [%d] or [%d, %d]", a.Name(), shape, in.vocab, in.rows, in.vocab)
+	}
+	rows.Bias, err = finiteFloats(a, "bias")
+	return err
+}
+
+func (o *sampling) setMask(_ *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
+	if o.mask == "" {
+		return nil
+	}
+	a, err := model.ReadNpy(o.mask)
+	if err != nil {
+		return err
+	}
+	shape := a.Shape()
+	if len(shape) == 1 {
+		shape = []int{1, shape[0]}
+	}
+	if len(shape) != 2 || shape[0] != 1 && shape[0] != in.rows {
+		return fmt.Errorf("%s: mask has shape %v: want 1 or %d rows", a.Name(), a.Shape(), in.rows)
+	}
+	spec.Chain.Mask = true
+	if a.DType() == "b1" {
+		if shape[1] != in.vocab {
+			return fmt.Errorf("%s: boolean mask has %d columns: want %d, one a token", a.Name(), shape[1], in.vocab)
+		}
+		return packMask(a, shape, rows)
+	}
+	if want := (in.vocab + 31) / 32; shape[1] > want {
+		return fmt.Errorf("%s: mask has %d words a row: %d tokens have %d", a.Name(), shape[1], in.vocab, want)
+	}
+	rows.MaskWords = shape[1]
+	rows.Mask, err = a.Words32()
+	return err
+}
+
+// packMask turns booleans into words: token v is bit v&31 of word v>>5.
+func packMask(a *model.Array, shape []int, rows *sampler.Rows) error {
+	allowed, err := a.Uint32s()
+	if err != nil {
+		return err
+	}
+	rows.MaskWords = (shape[1] + 31) / 32
+	rows.Mask = make([]uint32, shape[0]*rows.MaskWords)
+	for i, x := range allowed {
+		row, v := i/shape[1], i%shape[1]
+		rows.Mask[row*rows.MaskWords+v>>5] |= (x & 1) << (v & 31)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/model"
+	"github.com/fsgen/fsgen/sampler"
+	"github.com/fsgen/fsgen/testdata/head"
+)
+
+// source is where weights and hidden states come from.
+type source struct {
+	model, weights, hidden string
+	vocab                  int
+}
+
+func (s *source) flags(f *pflag.FlagSet) {
+	f.StringVar(&s.model, "model", "", "directory of a Hugging Face checkpoint (or DIR:TENSOR)")
+	f.StringVar(&s.weights, "weights", "", "FILE.safetensors, or FILE.safetensors:TENSOR")
+	f.StringVar(&s.hidden, "hidden", "", "FILE.npy: hidden states [B, D] or [D], floating point")
+	f.IntVar(&s.vocab, "vocab", 0, "sample below this id only; the model's vocabulary if absent")
+}
+
+// opened is a source, ready to sample from.
+type opened struct {
+	weights      sampler.RowReader
+	vocab, width int
+	own          ir.Chain
+	hidden       []uint16
+	rows         int
+	embedded     bool
+	close        func()
+}
+
+// rowReader adapts a tensor of a checkpoint.
+type rowReader struct{ t *model.Tensor }
+
+func (r rowReader) ReadRows(ctx context.Context, dst []uint16, first, n int) error {
+	return r.t.ReadRows(ctx, dst, first, n, nil)
+}
+
+func (s *source) open(ctx context.Context, e *env) (*opened, error) {
+	if s.model != "" && s.weights != "" {
+		return nil, usagef("--model and --weights exclude each other")
+	}
+	path := s.model + s.weights
+	if path == "" {
+		if s.hidden != "" {
+			return nil, usagef("--hidden needs --model or --weights")
+		}
+		return s.openEmbedded(e)
+	}
+	if s.hidden == "" {
+		return nil, usagef("want --hidden FILE.npy beside the weights")
+	}
+	if s.vocab < 0 {
+		return nil, usagef("--vocab is %d: want 1 or more", s.vocab)
+	}
+	h, err := model.LoadHead(ctx, path, model.HeadOptions{Vocab: s.vocab})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range h.Notes {
+		e.note("%s", n)
+	}
+	if h.Bias != nil {
+		e.note("the head has a bias of its own (%s), which is not added: give it as --bias", h.Bias.Name)
+	}
+	o := &opened{weights: rowReader{h.W}, vocab: h.V, width: h.D, own: ownChain(h.Scale, h.Softcap), close: func() { h.Close() }}
+	a, err := model.ReadNpy(s.hidden)
+	if err == nil {
+		err = o.setHidden(a)
+	}
+	if err != nil {
+		h.Close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// openEmbedded opens the head that is part of the program.
+func (s *source) openEmbedded(e *env) (*opened, error) {
+	const name = "embedded head"
+	config, err := model.ParseConfig(name, head.Config)
+	if err != nil {
+		return nil, err
+	}
+	file, err := model.NewFile(name, bytes.NewReader(head.Weights), int64(len(head.Weights)))
+	if err != nil {
+		return nil, err
+	}
+	vocab := config.VocabSize
+	if s.vocab != 0 {
+		if s.vocab < 0 || s.vocab > vocab {
+			return nil, usagef("--vocab is %d: the embedded head has %d tokens", s.vocab, vocab)
+		}
+		vocab = s.vocab
+	}
+	a, err := model.DecodeNpy(name, bytes.NewReader(head.Hidden), int64(len(head.Hidden)))
+	if err != nil {
+		return nil, err
+	}
+	o := &opened{weights: rowReader{file.Tensors()[0]}, vocab: vocab, width: config.HiddenSize, own: ownChain(config.Scale, config.Softcap),
+		embedded: true, close: func() { file.Close() }}
+	e.note("no model given: sampling from the embedded head (%d tokens, hidden size %d)", vocab, o.width)
+	return o, o.setHidden(a)
+}
+
+// setHidden takes hidden states [B, D] or [D].
+func (o *opened) setHidden(a *model.Array) error {
+	shape := a.Shape()
+	if len(shape) == 1 {
+		shape = []int{1, shape[0]}
+	}
+	if len(shape) != 2 || shape[1] != o.width {
+		return fmt.Errorf("%s: hidden states have shape %v: want [B, %d]", a.Name(), a.Shape(), o.width)
+	}
+	h, err := a.BF16s()
+	if err != nil {
+		return err
+	}
+	o.hidden, o.rows = h, shape[0]
+	return nil
+}
+
+// finiteFloats reads a .npy of finite float32 values.
+func finiteFloats(a *model.Array, what string) ([]float32, error) {
+	v, err := a.Float32s()
+	if err != nil {
+		return nil, err
+	}
+	for i, x := range v {
+		if math.IsNaN(float64(x)) {
+			return nil, fmt.Errorf("%s: %s %d is NaN", a.Name(), what, i)
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+var tilesCommand = &command{
+	name: "tiles", args: "--arch ARCH --batch N", short: "list the tiles for a batch size with the resources of each",
+	examples: "  fsgen tiles --arch sm_100 --batch 64\n",
+	setup: func(f *pflag.FlagSet) func(context.Context, *env, []string) error {
+		archName := f.String("arch", "sm_90", "architecture")
+		batch := f.Int("batch", 16, "batch size")
+		transform := f.String("transform", "temperature", "transform chain, as for emit")
+		return func(_ context.Context, e *env, args []string) error {
+			if err := noArgs("tiles", args); err != nil {
+				return err
+			}
+			return runTiles(e, *archName, *batch, *transform)
+		}
+	},
+}
+
+func runTiles(e *env, archName string, batch int, transform string) error {
+	a, err := arch.Lookup(archName)
+	if err != nil {
+		return usagef("--arch: %v", err)
+	}
+	chain, err := ir.ParseChain(transform)
+	if err != nil {
+		return usagef("--transform: %v", err)
+	}
+	if batch < 1 {
+		return usagef("--batch is %d: want 1 or more", batch)
+	}
+	c := ir.Computation{Chain: chain}
+	plans, rejects := tiling.Candidates(a, c, batch)
+	chosen, err := tiling.Default(a, c, batch)
+	if err != nil {
+		return err
+	}
+	if e.json {
+		enc := json.NewEncoder(e.stdout)
+		for _, p := range plans {
+			if err := enc.Encode(map[string]any{"tile": p.Tile.String(), "default": p.Tile == chosen.Tile, "storage": p.Storage,
+				"pipeline": p.Pipeline, "tensor": p.Tensor}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "TILE\tTHREADS\tREGISTERS\tSTAGES\tSHARED\tTENSOR COLUMNS\t")
+	for _, p := range plans {
+		mark := ""
+		if p.Tile == chosen.Tile {
+			mark = "default"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d of %d\t%d of %d\t%s\n", p.Tile, p.Pipeline.Threads, p.Pipeline.ConsumerRegisters, p.Tile.Stages,
+			p.Storage.Total, a.MaxSharedPerCTA, p.Tensor.Alloc, a.TMEMColumns, mark)
+	}
+	for _, r := range rejects {
+		fmt.Fprintf(w, "%s\trejected: %s\n", r.Tile, r.Reason)
+	}
+	return w.Flush()
+}

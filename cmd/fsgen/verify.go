@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fsgen/fsgen/internal/verify"
+	"github.com/fsgen/fsgen/sampler"
+)
+
+var verifyCommand = &command{
+	name: "verify", args: "[--suite NAME] [--device D]", short: "check a device's kernels against the reference",
+	examples: "  fsgen verify --device cuda --suite exact\n",
+	setup: func(f *pflag.FlagSet) func(context.Context, *env, []string) error {
+		suite := f.String("suite", "quick", "suite: "+strings.Join(verify.Suites(), ", "))
+		device := f.String("device", sampler.Auto, "auto, cpu, cuda or cuda:N")
+		seed := f.Uint64("seed", 1, "seed of the random data; the same seed repeats the run")
+		draws := f.Int64("draws", 0, "draws of the statistics (the suite's own if 0)")
+		return func(ctx context.Context, e *env, args []string) error {
+			if err := noArgs("verify", args); err != nil {
+				return err
+			}
+			return runVerify(ctx, e, *device, verify.Options{Suite: *suite, Seed: *seed, Draws: *draws})
+		}
+	},
+}
+
+func runVerify(ctx context.Context, e *env, device string, o verify.Options) error {
+	if known := strings.Join(verify.Suites(), " "); !strings.Contains(" "+known+" ", " "+o.Suite+" ") {
+		return usagef("--suite: unknown suite %q%s: want one of %s", o.Suite, suggest(o.Suite, verify.Suites()), known)
+	}
+	if o.Draws < 0 {
+		return usagef("--draws is %d: want 0 or more", o.Draws)
+	}
+	dev, err := openDevice(e, device)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	if e.terminal {
+		o.Progress = func(done, total int, what string) {
+			fmt.Fprintf(e.stderr, "\r\x1b[K%d/%d %s", done, total, what)
+		}
+	}
+	rep, err := verify.Run(ctx, dev, o)
+	if e.terminal {
+		fmt.Fprint(e.stderr, "\r\x1b[K")
+	}
+	if err != nil {
+		return err
+	}
+	if err := printReport(e, rep); err != nil {
+		return err
+	}
+	if rep.Failed > 0 {
+		return errVerify
+	}
+	return nil
+}
+
+func printReport(e *env, rep *verify.Report) error {
+	if e.json {
+		return json.NewEncoder(e.stdout).Encode(rep)
+	}
+	for _, c := range rep.Checks {
+		mark := "ok  "
+		if !c.OK {
+			mark = "FAIL"
+		}
+		fmt.Fprintf(e.stdout, "%s %s: %d rows, %d near ties", mark, c.Name, c.Rows, c.NearTies)
+		if c.Detail != "" {
+			fmt.Fprintf(e.stdout, "; %s", c.Detail)
+		}
+		fmt.Fprintln(e.stdout)
+	}
+	fmt.Fprintf(e.stdout, "%d passed, %d failed (suite %s, device %s, seed %d)\n", rep.Passed, rep.Failed, rep.Suite, rep.Device, rep.Seed)
+	return nil
+}

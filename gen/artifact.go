@@ -1,0 +1,22 @@
+package gen
+
+import (
+	"slices"
+
+	"github.com/fsgen/fsgen/manifest"
+)
+
+// LoadArtifact puts an emitted kernel together again from its two files' contents, and checks that they belong together.
+func LoadArtifact(ptxText, manifestJSON []byte) (*Artifact, error) {
+	m, err := manifest.Decode(manifestJSON)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckPTX(m, ptxText); err != nil {
+		return nil, err
+	}
+	return &Artifact{PTX: ptxText, Manifest: m}, nil
+}
+
+// Writes reports whether the kernel writes an output: "token", "status" or "score".
+func (a *Artifact) Writes(output string) bool { return slices.Contains(a.Manifest.Outputs, output) }
