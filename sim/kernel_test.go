@@ -184,3 +184,77 @@ func TestKernelEqualsReference(t *testing.T) {
 	a := mustEmit(t, comp, "", arch.SM90)
 	sameAsReference(t, a, newProblem(comp, 512, 256, 16, 1), 2, 1)
 }
+
+// Shapes cross tile, stage and wave borders; tiles stand at both ends of every axis.
+func TestCorpusEqualsReference(t *testing.T) {
+	const all = "scale=0.5,softcap=30,bias=rows,mask,temperature"
+	for _, c := range []struct {
+		tile, chain          string
+		vocab, hidden, batch int
+		ctas                 int
+	}{
+		{"m192n8k64s9c1", "none", 200, 64, 1, 1},
+		{"m192n16k64s8c1", "temperature", 1000, 72, 5, 3},
+		{"m128n16k64s2c1", all, 130, 8, 16, 2},
+		{"m64n16k64s3c1", "bias", 129, 320, 17, 2},
+		{"m192n64k64s4c1", "mask,temperature", 600, 200, 40, 4},
+		{"m128n128k64s6c2", "bias,mask,temperature", 700, 136, 130, 4},
+		{"m128n256k64s4c2", all, 300, 64, 100, 2},
+		{"m64n32k64s4c4", "temperature", 500, 128, 33, 4},
+		{"m64n64k64s4c8", "softcap=5", 900, 128, 64, 8},
+	} {
+		t.Run(c.tile+"_"+c.chain, func(t *testing.T) {
+			comp := chain(t, c.chain)
+			a := mustEmit(t, comp, c.tile, arch.SM90)
+			sameAsReference(t, a, newProblem(comp, c.vocab, c.hidden, c.batch, 5), c.ctas, 11)
+		})
+	}
+}
+
+// The same over tensor memory.
+func TestTensorMemoryKernels(t *testing.T) {
+	const all = "scale=0.5,softcap=30,bias=rows,mask,temperature"
+	for _, c := range []struct {
+		tile, chain          string
+		vocab, hidden, batch int
+		ctas                 int
+	}{
+		{"m128n16k64s12c1", "none", 200, 64, 1, 1},
+		{"m128n16k64s4c1", "temperature", 1000, 72, 5, 3},
+		{"m128n64k64s3c1", all, 600, 200, 40, 2},
+		{"m128n128k64s6c2", "bias=rows,mask,temperature", 700, 136, 130, 4},
+		{"m128n256k64s4c2", "bias", 300, 64, 100, 2},
+	} {
+		t.Run(c.tile+"_"+c.chain, func(t *testing.T) {
+			comp := chain(t, c.chain)
+			a := mustEmit(t, comp, c.tile, arch.SM100)
+			sameAsReference(t, a, newProblem(comp, c.vocab, c.hidden, c.batch, 5), c.ctas, 11)
+		})
+	}
+}
+
+// Orderings differ from seed to seed; results do not. A seed repeats its run whatever the number of workers.
+func TestSeeds(t *testing.T) {
+	comp := chain(t, "temperature")
+	a := mustEmit(t, comp, "m128n16k64s2c2", arch.SM90)
+	p := newProblem(comp, 700, 200, 9, 2)
+	prog, err := sim.Load(string(a.PTX), a.Manifest)
+	require.NoError(t, err)
+	steps := map[int]bool{}
+	for seed := range uint64(6) {
+		sameAsReference(t, a, p, 4, seed)
+		b := newBench(p, 4)
+		b.launch.Seed = seed
+		var reports []*sim.Report
+		for workers := 1; workers <= 3; workers++ {
+			b.launch.Workers = workers
+			rep, err := prog.Run(context.Background(), b.mem, b.launch)
+			require.NoError(t, err)
+			reports = append(reports, rep)
+		}
+		require.Equal(t, reports[0], reports[1])
+		require.Equal(t, reports[0], reports[2])
+		steps[reports[0].Steps] = true
+	}
+	require.Greater(t, len(steps), 1, "all seeds took the same steps")
+}

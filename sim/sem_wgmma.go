@@ -9,9 +9,9 @@ type tensorState struct {
 	inFlight int     // products and loads in flight
 	open     []*product
 	groups   [][]*product // committed, oldest first
-	loads    []slot       // tcgen05.ld in flight
-	after    uint64       // see tensorMem
-	before   uint64
+	loads    []tensorLoadOp
+	after    uint64 // clock of tensor memory at the last tcgen05.fence::after_thread_sync
+	before   uint64 // and ::before_thread_sync
 }
 
 // product is one wgmma.mma_async in flight.

@@ -181,7 +181,7 @@ func (s *step) checkBusy() {
 	for _, list := range [2][]slot{s.op.reads, s.op.writes} {
 		for _, r := range list {
 			if t.busy[r] > 0 {
-				s.find(Race, -1, "touches register %s while a wgmma in flight owns it", s.w.cta.cluster.grid.p.names[r])
+				s.find(Race, -1, "touches register %s while a tensor-core instruction in flight owns it", s.w.cta.cluster.grid.p.names[r])
 			}
 		}
 	}
