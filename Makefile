@@ -16,7 +16,7 @@ RACE := ./driver ./sampler ./internal/cache
 RACE_SHORT := ./gen ./reference
 
 # Packages whose test binaries go into the bundle for a machine with a GPU.
-GPU_TESTS ?= driver sampler
+GPU_TESTS ?= driver sampler internal/verify
 BUNDLE ?= gpu-bundle
 
 .PHONY: all build test test-short race generate fresh tools gpu-bundle fuzz lint vuln clean
