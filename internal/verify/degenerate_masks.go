@@ -80,7 +80,7 @@ func fewAllowed(ctx context.Context, p *probe) error {
 // onlyAllowed masks all but one id of a large vocabulary, for many seeds.
 func onlyAllowed(ctx context.Context, p *probe) error {
 	const v, allowed = 163840, 98765
-	batch, calls := 256, 4
+	batch, calls := 256, 2
 	if p.gpu {
 		batch, calls = 2048, 500
 	}
@@ -103,7 +103,7 @@ func onlyAllowed(ctx context.Context, p *probe) error {
 
 // neverSampled has tokens of probability 0 among others: masked ones, and one at -inf.
 func neverSampled(ctx context.Context, p *probe) error {
-	calls := 20
+	calls := 5
 	if p.gpu {
 		calls = 2000
 	}

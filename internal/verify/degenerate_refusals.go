@@ -38,8 +38,8 @@ func badTemperatures(ctx context.Context, p *probe) error {
 	})
 }
 
-// faults are changes to good arguments that make them bad ones.
-var faults = []struct {
+// badArguments are changes to good arguments that make them bad ones.
+var badArguments = []struct {
 	name string
 	f    func(r *sampler.Rows)
 }{
@@ -85,7 +85,7 @@ func badInputs(ctx context.Context, p *probe) error {
 		if _, err := p.verifyOn(ctx, s, pr); err != nil {
 			return err
 		}
-		for _, f := range faults {
+		for _, f := range badArguments {
 			rows := pr.rows
 			f.f(&rows)
 			if err := refused(ctx, s, f.name, pr.hidden, rows); err != nil {

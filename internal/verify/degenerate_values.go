@@ -9,28 +9,31 @@ import (
 	"github.com/fsgen/fsgen/sampler"
 )
 
+var minusZero = float32(math.Copysign(0, -1))
+
 // randomZeros is a row of zeros of both signs.
 func (p *probe) randomZeros(n int) []float32 {
 	row := zeros(n)
 	for v := range row {
 		if p.rng.IntN(2) == 0 {
-			row[v] = float32(math.Copysign(0, -1))
+			row[v] = minusZero
 		}
 	}
 	return row
 }
 
+// signedZeros has logits of both zeros. A sum of products is +0; a scale of -1 makes -0 of it, and a bias of +0 or -0
+// then +0 or -0.
 func signedZeros(ctx context.Context, p *probe) error {
 	for _, v := range []int{2, 129, 5000, 131073} {
-		// Products with the other columns are +-0 too, and the sum of zeros of both signs is +0: the bias brings the signs.
-		minus := with(zeros(v), float32(math.Copysign(0, -1)), every(v)...)
-		levels := [][]float32{p.randomZeros(v), with(zeros(v), float32(math.Copysign(0, -1)), 0), with(zeros(v), -1, 0), minus}
-		wants := []want{ok(0), ok(0), ok(1), ok(0)}
+		minus := with(zeros(v), minusZero, every(v)...)
+		biases := [][]float32{with(p.randomZeros(v), minusZero, 0), with(zeros(v), minusZero, 0), with(minus, 0, 0), with(p.randomZeros(v), -1, 0), minus}
+		wants := []want{ok(0), ok(0), ok(0), ok(1), ok(0)}
 		for _, pr := range []*problem{
-			plant(greedy("none"), levels...), plant(gumbel("temperature"), levels...).at(0),
-			plant(greedy("bias=rows"), levels...).biased(minus, minus, minus, p.randomZeros(v)),
+			plant(greedy("scale=-1,bias=rows"), zeros(v)), plant(gumbel("scale=-1,bias=rows,temperature"), zeros(v)).at(0),
+			plant(greedy("softcap=5,scale=-1,bias=rows"), zeros(v)),
 		} {
-			got, err := p.verify(ctx, pr)
+			got, err := p.verify(ctx, pr.repeat(len(biases)).biased(biases...))
 			if err == nil {
 				err = expect(got, wants...)
 			}
