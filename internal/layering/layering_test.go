@@ -1,18 +1,16 @@
 package layering
 
 import (
-	"bytes"
-	"encoding/json"
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/packages"
 )
 
 const (
@@ -26,23 +24,39 @@ func load(t *testing.T, tag string) (code, tests map[string]imports) {
 	t.Helper()
 	watch(t)
 	code, tests = map[string]imports{}, map[string]imports{}
-	dec := json.NewDecoder(bytes.NewReader(goList(t, tag, "-json=ImportPath,Imports,TestImports,XTestImports", "./...")))
-	for dec.More() {
-		var p struct {
-			ImportPath                         string
-			Imports, TestImports, XTestImports []string
+	for _, p := range loadPackages(t, tag, true, "./...") {
+		paths := slices.Sorted(maps.Keys(p.Imports))
+		switch {
+		case strings.HasSuffix(p.PkgPath, ".test"): // the generated main
+		case p.ID == p.PkgPath:
+			code[relative(p.PkgPath)] = split(paths)
+		default: // "p [p.test]": code and its tests together; or "p_test [p.test]"
+			name := strings.TrimSuffix(relative(p.PkgPath), "_test")
+			in := split(paths)
+			tests[name] = imports{own: append(tests[name].own, in.own...), others: append(tests[name].others, in.others...)}
 		}
-		require.NoError(t, dec.Decode(&p))
-		name := relative(p.ImportPath)
-		code[name] = split(p.Imports)
-		tests[name] = split(slices.Concat(p.TestImports, p.XTestImports))
 	}
 	require.Contains(t, code, "gen")
+	require.Contains(t, tests["gen"].own, "model", "test imports are seen too")
 	return code, tests
 }
 
-// watch opens every Go file of the module, which tells go test's cache that the result depends on them: what go list reads
-// the cache cannot see.
+// loadPackages asks the go command, through go/packages, which knows build tags and tells tests from code.
+func loadPackages(t *testing.T, tag string, withTests bool, patterns ...string) []*packages.Package {
+	t.Helper()
+	list, err := packages.Load(&packages.Config{
+		Mode: packages.NeedName | packages.NeedImports | packages.NeedDeps, Tests: withTests, Dir: root,
+		BuildFlags: []string{"-tags", tag}, Env: append(os.Environ(), "CGO_ENABLED=0"),
+	}, patterns...)
+	require.NoError(t, err)
+	for _, p := range list {
+		require.Empty(t, p.Errors, p.ID)
+	}
+	return list
+}
+
+// watch opens every Go file of the module, which tells go test's cache that the result depends on them: what the go command
+// reads the cache cannot see.
 func watch(t *testing.T) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -60,19 +74,6 @@ func watch(t *testing.T) {
 		}
 		return nil
 	}))
-}
-
-// goList runs go list in the module's root. The command is the one source of imports: it knows build tags and tests.
-func goList(t *testing.T, tag string, args ...string) []byte {
-	t.Helper()
-	list := exec.Command("go", append([]string{"list", "-tags", tag}, args...)...)
-	list.Dir = root
-	list.Env = append(os.Environ(), "CGO_ENABLED=0")
-	var errs bytes.Buffer
-	list.Stderr = &errs
-	out, err := list.Output()
-	require.NoError(t, err, "%s", errs.String())
-	return out
 }
 
 func split(paths []string) (in imports) {
@@ -141,10 +142,8 @@ func TestPuregoStaysBehindTheTag(t *testing.T) {
 }
 
 func TestEmitOnlyBuildIsFree(t *testing.T) {
-	if files, _ := filepath.Glob(filepath.Join(root, "cmd", "fsgen", "*.go")); len(files) == 0 {
-		t.Skip("there is no cmd/fsgen yet")
-	}
-	deps := strings.Fields(string(goList(t, noCUDA, "-deps", "./cmd/fsgen")))
+	var deps []string
+	packages.Visit(loadPackages(t, noCUDA, false, "./cmd/fsgen"), nil, func(p *packages.Package) { deps = append(deps, p.PkgPath) })
 	require.Contains(t, deps, module+"/gen")
 	for _, path := range deps {
 		if strings.Contains(path, "purego") || path == module+"/driver" {
