@@ -16,6 +16,7 @@ type cta struct {
 	live    int // threads that have not exited
 	named   [16]namedBarrier
 	tmem    tensorMem
+	visits  []event // last use of the shared memory by each warp of other CTAs
 }
 
 // cluster is the CTAs that run side by side with a view of one another's shared memory. One goroutine at a time steps it.
@@ -30,6 +31,7 @@ type cluster struct {
 	barrier  clusterBarrier
 	found    findings
 	steps    int
+	turns    int
 	progress int // counts what other threads can notice
 	at       step
 }
@@ -92,19 +94,44 @@ func (c *cluster) turn() bool {
 	if len(c.warps) == 0 {
 		return false
 	}
+	if c.turns%speedTurns == 0 {
+		c.drawSpeeds()
+	}
+	c.turns++
 	first := c.rng.IntN(len(c.warps))
+	var slow *warp
+	var slowGroup *group
 	for i := range c.warps {
 		w := c.warps[(first+i)%len(c.warps)]
-		if g := w.pick(); g != nil {
+		g := w.pick()
+		switch {
+		case g == nil:
+		case c.rng.IntN(w.speed) == 0:
 			c.burst(w, g)
 			return true
+		case slow == nil:
+			slow, slowGroup = w, g
 		}
 	}
-	return false
+	if slow != nil {
+		c.burst(slow, slowGroup)
+	}
+	return slow != nil
+}
+
+// speedTurns is how long warps keep their speeds.
+const speedTurns = 512
+
+// drawSpeeds slows some warps down, a few of them very much: a barrier that is missing shows when a warp comes late.
+func (c *cluster) drawSpeeds() {
+	for _, w := range c.warps {
+		w.speed = []int{1, 1, 1, 4, 64}[c.rng.IntN(5)]
+	}
 }
 
 // pick chooses a group that can run: mostly the one that is furthest behind, so that threads meet again, sometimes another.
 func (w *warp) pick() *group {
+	w.wake()
 	if len(w.groups) == 1 {
 		if g := w.groups[0]; w.runnable(g) {
 			return g
@@ -127,16 +154,28 @@ func (w *warp) pick() *group {
 	return slices.MinFunc(can, func(a, b *group) int { return int(a.pc - b.pc) })
 }
 
+// wake ends the waits that are over.
+func (w *warp) wake() {
+	var woken []*group
+	for _, g := range w.groups {
+		if g.wait != nil && (g.wait.ready(w, g) || g.expired) {
+			g.wait = nil
+			woken = append(woken, g)
+		}
+	}
+	if len(w.groups) == 1 {
+		return
+	}
+	for _, g := range woken {
+		if g.mask != 0 {
+			w.join(g)
+		}
+	}
+}
+
 // runnable reports whether a group may do its next instruction.
 func (w *warp) runnable(g *group) bool {
-	if g.wait != nil {
-		if !g.wait.ready(w, g) && !g.expired {
-			return false
-		}
-		g.wait = nil
-		w.join(g)
-	}
-	return w.together(g, &w.cta.cluster.grid.p.ops[g.pc])
+	return g.wait == nil && w.together(g, &w.cta.cluster.grid.p.ops[g.pc])
 }
 
 // together reports whether the lanes that an instruction wants are all there.
@@ -222,6 +261,7 @@ func (s *step) ctaEnds() {
 			break
 		}
 	}
+	s.checkVisits()
 	s.tensorEnds()
 }
 

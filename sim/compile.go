@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/fsgen/fsgen/internal/isa"
 	"github.com/fsgen/fsgen/ptx"
@@ -70,6 +71,7 @@ func (c *compiler) instr(in *ptx.Instr) (o op, err error) {
 	if in.Form.Effects()&isa.Converge != 0 {
 		o.sync = syncWarp
 	}
+	o.strong = isStrong(in.Form)
 	a := &asm{c: c, in: in, form: in.Form, o: &o}
 	defer func() {
 		if r := recover(); r != nil {
@@ -85,6 +87,22 @@ func (c *compiler) instr(in *ptx.Instr) (o op, err error) {
 		o.reads = append(o.reads, o.guard)
 	}
 	return o, nil
+}
+
+// isStrong reports whether a memory access is a strong operation (PTX ISA, "Strong and weak operations").
+func isStrong(f isa.Form) bool {
+	if f.Effects()&isa.Atomic != 0 || f.Has("volatile") {
+		return true
+	}
+	for i := range f.Row.Slots {
+		if alt := f.Alt(i); alt != nil {
+			switch order, _, _ := strings.Cut(alt.Text, "."); order {
+			case "relaxed", "acquire", "release":
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // unsupported is the panic by which a builder refuses an instruction.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -104,11 +105,13 @@ func (g *grid) settle() bool {
 		}
 	}
 	g.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	for _, d := range all {
-		d.apply()
+	for i, d := range all {
+		if i == 0 || g.rng.IntN(4) != 0 { // others come later still
+			d.apply()
+		}
 	}
 	for _, c := range g.clusters {
-		c.deferred = nil
+		c.deferred = slices.DeleteFunc(c.deferred, func(d deferred) bool { return d.wait.done })
 	}
 	return len(all) > 0
 }

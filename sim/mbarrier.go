@@ -16,6 +16,9 @@ type mbarrier struct {
 
 	initBy    *warp // until a fence has made the initialisation visible to the async proxy
 	initEpoch uint32
+	born      event
+
+	heard, done clock // what arrivals of the current phase, and of those before, know
 }
 
 const (
@@ -32,8 +35,21 @@ func (s *step) barrierAt(lane int, addr uint64) *mbarrier {
 	b := c.smem.bars[at]
 	if b == nil {
 		s.find(BarrierMisuse, lane, "no mbarrier was initialised at %#x of CTA %d", at, c.id)
+		return nil
 	}
+	s.useBarrier(lane, b)
 	return b
+}
+
+// useBarrier checks that the initialisation is ordered before the use.
+func (s *step) useBarrier(lane int, b *mbarrier) {
+	if !b.born.before(s.w) {
+		s.find(Race, lane, "nothing orders the initialisation of %s by warp %d before its use", b, b.born.w.id)
+		b.born = event{}
+	}
+	if b.cta != s.w.cta {
+		b.cta.remote(s.w)
+	}
 }
 
 func (s *step) initBarrier(lane int, addr uint64, count int) {
@@ -51,7 +67,7 @@ func (s *step) initBarrier(lane int, addr uint64, count int) {
 	}
 	store(s.writeShared(c, lane, at, 8), 8, 0x6d62_6172_0000_0000|uint64(count))
 	c.smem.granules[at/granuleBytes].writer = nil
-	c.smem.bars[at] = &mbarrier{cta: c, at: at, expected: count, pending: count, initBy: s.w, initEpoch: s.w.proxyFences}
+	c.smem.bars[at] = &mbarrier{cta: c, at: at, expected: count, pending: count, initBy: s.w, initEpoch: s.w.proxyFences, born: s.w.now()}
 	c.cluster.progress++
 }
 
@@ -62,6 +78,7 @@ func (s *step) arrive(lane int, b *mbarrier, n int) {
 		return
 	}
 	b.cta.cluster.progress++
+	s.w.sendTo(&b.heard)
 	if b.pending -= n; b.pending < 0 {
 		s.find(BarrierMisuse, lane, "more arrivals than the %d that %s was initialised with", b.expected, b)
 		b.pending = 0
@@ -81,6 +98,7 @@ func (s *step) expect(lane int, b *mbarrier, n int) {
 func (b *mbarrier) turn() {
 	if b.pending == 0 && b.tx == 0 {
 		b.phase++
+		b.done = append(clock(nil), b.heard...)
 		b.pending = b.expected
 	}
 }

@@ -28,6 +28,7 @@ type op struct {
 	reads, writes []slot
 	sync          syncKind
 	mask          slot // of lanes, with syncMask
+	strong        bool // atomic, volatile, or with a scope
 }
 
 // syncKind says which lanes must come together before an instruction may run.

@@ -13,6 +13,8 @@ type namedBarrier struct {
 	acc     [3]int // of bar.red: popc, and, or
 	result  [3]int
 	members []*warp
+	heard   clock
+	told    clock // by the phase before
 }
 
 // barWait is a wait for a named barrier.
@@ -22,7 +24,13 @@ type barWait struct {
 	gen int
 }
 
-func (x *barWait) ready(*warp, *group) bool { return x.b.gen != x.gen }
+func (x *barWait) ready(w *warp, _ *group) bool {
+	if x.b.gen == x.gen {
+		return false
+	}
+	w.hear(x.b.told)
+	return true
+}
 
 func (x *barWait) describe(*warp, *group) string {
 	return fmt.Sprintf("barrier %d: %d of %d threads have come", x.id, x.b.arrived, x.b.want)
@@ -55,6 +63,7 @@ func (s *step) comeTo(id uint64, n int, full bool) *barWait {
 		}
 	}
 	b.members = append(b.members, s.w)
+	s.w.sendTo(&b.heard)
 	b.want = n
 	b.arrived += warpSize
 	c.cluster.progress++
@@ -69,7 +78,7 @@ func (b *namedBarrier) turn() {
 		return
 	}
 	b.result = b.acc
-	*b = namedBarrier{gen: b.gen + 1, result: b.result}
+	*b = namedBarrier{gen: b.gen + 1, result: b.result, told: b.heard}
 }
 
 // threads are the CTA's threads in warps that have not exited.
@@ -175,6 +184,8 @@ func (x *redWait) ready(w *warp, g *group) bool {
 type clusterBarrier struct {
 	arrived int
 	gen     int
+	heard   clock
+	told    clock // by the phase before
 }
 
 // clusterWait waits for the cluster's barrier.
@@ -183,9 +194,13 @@ type clusterWait struct {
 	gen int
 }
 
-func (x *clusterWait) ready(*warp, *group) bool {
+func (x *clusterWait) ready(w *warp, _ *group) bool {
 	x.c.openBarrier()
-	return x.c.barrier.gen > x.gen
+	if x.c.barrier.gen <= x.gen {
+		return false
+	}
+	w.hear(x.c.barrier.told)
+	return true
 }
 
 func (x *clusterWait) describe(*warp, *group) string {
@@ -202,7 +217,7 @@ func (c *cluster) threads() int {
 
 func (c *cluster) openBarrier() {
 	if c.barrier.arrived > 0 && c.barrier.arrived >= c.threads() {
-		c.barrier = clusterBarrier{gen: c.barrier.gen + 1}
+		c.barrier = clusterBarrier{gen: c.barrier.gen + 1, told: c.barrier.heard}
 	}
 }
 
@@ -217,6 +232,7 @@ func buildClusterArrive(*asm) exec {
 			s.w.clusterGen[l] = c.barrier.gen + 1
 		}
 		c.progress++
+		s.w.sendTo(&c.barrier.heard)
 		c.barrier.arrived += bits.OnesCount32(s.m)
 		c.openBarrier()
 	}

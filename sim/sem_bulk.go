@@ -60,6 +60,7 @@ func (s *step) targets(lane int, dst, bar uint64, ctaMask slot, n, align int) (t
 			s.find(BarrierMisuse, lane, "multicast: no mbarrier at %#x of CTA %d", b.at, peers[rank].id)
 			continue
 		}
+		s.useBarrier(lane, x)
 		to, bars = append(to, peers[rank]), append(bars, x)
 	}
 	return to, at, bars

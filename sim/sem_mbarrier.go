@@ -103,6 +103,9 @@ func buildWait(parity, sleeps bool) builder {
 			for m := s.m; m != 0; m &= m - 1 {
 				l := bits.TrailingZeros32(m)
 				s.w.r[d][l] = b2u(w.done(l))
+				if b := w.bars[l]; b != nil && w.done(l) {
+					s.w.hear(b.done)
+				}
 			}
 		}
 	}

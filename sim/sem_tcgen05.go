@@ -281,6 +281,7 @@ func (s *step) peerBarriers(m uint64, at uint32) []*mbarrier {
 		}
 		c := s.w.cta.cluster.ctas[rank]
 		if b := c.smem.bars[at]; b != nil {
+			s.useBarrier(-1, b)
 			out = append(out, b)
 		} else {
 			s.find(BarrierMisuse, -1, "multicast: no mbarrier at %#x of CTA %d", at, c.id)

@@ -17,12 +17,13 @@ type sharedMem struct {
 	data     []byte
 	wrote    []bool
 	granules []granule
+	shadows  []shadow
 	bars     map[uint32]*mbarrier
 }
 
 func newSharedMem(n int) *sharedMem {
 	return &sharedMem{data: make([]byte, n), wrote: make([]bool, n), granules: make([]granule, (n+granuleBytes-1)/granuleBytes),
-		bars: map[uint32]*mbarrier{}}
+		shadows: make([]shadow, (n+shadowBytes-1)/shadowBytes), bars: map[uint32]*mbarrier{}}
 }
 
 // Shared addresses of 32 bits: the low 24 are the place in a CTA's window; the rest is 0 for the own CTA, else one more than
@@ -74,6 +75,7 @@ func (s *step) readShared(c *cta, lane int, at uint32, n int) []byte {
 		}
 	}
 	s.checkBarrier(c, lane, at, n)
+	s.access(c, lane, at, n, false)
 	return m.data[at : at+uint32(n)]
 }
 
@@ -94,6 +96,7 @@ func (s *step) writeShared(c *cta, lane int, at uint32, n int) []byte {
 		m.wrote[int(at)+i] = true
 	}
 	s.checkBarrier(c, lane, at, n)
+	s.access(c, lane, at, n, true)
 	return m.data[at : at+uint32(n)]
 }
 

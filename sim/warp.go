@@ -37,6 +37,9 @@ type waiter interface {
 type warp struct {
 	cta    *cta
 	id     int // in the CTA
+	index  int // in the cluster
+	time   clock
+	speed  int // see turn
 	live   uint32
 	groups []*group
 	r      []lanes
@@ -54,6 +57,9 @@ type warp struct {
 func newWarp(c *cta, id, threads int) *warp {
 	p := c.cluster.grid.p
 	w := &warp{cta: c, id: id, live: uint32(mask(threads)), r: make([]lanes, p.slots), valid: make([]uint32, p.slots)}
+	w.index = c.rank*len(c.warps) + id
+	w.time = make(clock, len(c.cluster.ctas)*len(c.warps))
+	w.time[w.index] = 1
 	w.groups = []*group{{mask: w.live}}
 	for v, s := range p.consts {
 		for l := range warpSize {
