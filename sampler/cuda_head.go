@@ -5,13 +5,10 @@ package sampler
 import (
 	"context"
 	"fmt"
-	"unsafe"
 
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
-	"github.com/fsgen/fsgen/templates"
-	"github.com/fsgen/fsgen/tiling"
 )
 
 // cudaHead is an LM head in a GPU's memory: rows of bf16, ld values apart.
@@ -23,10 +20,7 @@ type cudaHead struct {
 	buf   *driver.Buffer // nil for memory that belongs to somebody else
 }
 
-// alignedLD returns the smallest leading dimension with rows of whole 16-byte units, which TMA needs.
-func alignedLD(hidden int) int { return (hidden + 7) / 8 * 8 }
-
-// uploadRows bounds how much of the weights is staged at a time, in bytes.
+// uploadBytes bounds how much of the weights is staged at a time, in bytes.
 const uploadBytes = 64 << 20
 
 func (d *cudaDevice) loadHead(ctx context.Context, w Weights) (headBackend, error) {
@@ -66,22 +60,6 @@ func (h *cudaHead) upload(ctx context.Context, w Weights) error {
 		}
 	}
 	return nil
-}
-
-// pad copies rows of n values to rows of ld values.
-func pad(dst, src []uint16, n, ld int) []uint16 {
-	for i := 0; i*n < len(src); i++ {
-		copy(dst[i*ld:i*ld+n], src[i*n:(i+1)*n])
-	}
-	return dst
-}
-
-// asBytes views a slice of numbers as bytes.
-func asBytes[T uint16 | uint32 | uint64 | int32 | float32](s []T) []byte {
-	if len(s) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
 func (h *cudaHead) close() error {
@@ -138,32 +116,9 @@ func checkRows(field string, ptr uint64, ld, hidden int) error {
 }
 
 func (h *cudaHead) plan(ctx context.Context, spec Spec) (planBackend, error) {
-	artifacts, err := h.artifacts(spec)
+	artifacts, err := spec.artifacts(h.dev.arch, h.shape)
 	if err != nil {
 		return nil, err
 	}
 	return newCUDAPlan(ctx, h, spec, artifacts)
-}
-
-// artifacts lists the kernels of a plan, narrowest first: one for each width up to the one that holds MaxBatch.
-func (h *cudaHead) artifacts(spec Spec) ([]*gen.Artifact, error) {
-	if spec.Artifact != nil {
-		return []*gen.Artifact{spec.Artifact}, nil
-	}
-	req := gen.Request{Arch: h.dev.arch, Computation: spec.Computation(), Shape: h.shape, Tile: spec.Tile,
-		Options: templates.Options{Exhaustive: spec.Exhaustive}}
-	if spec.Tile != (tiling.Tile{}) {
-		a, err := gen.Emit(req)
-		return []*gen.Artifact{a}, err
-	}
-	var out []*gen.Artifact
-	for _, n := range tiling.Widths(h.dev.arch, spec.MaxBatch) {
-		req.Batch = n
-		a, err := gen.Emit(req)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, a)
-	}
-	return out, nil
 }

@@ -79,7 +79,8 @@ type Device struct {
 	open lifetime
 }
 
-// Open opens a device: Auto, CPU, CUDA or "cuda:N". Auto tells in Info.Fallback why it did not take a GPU.
+// Open opens a device: Auto, CPU, CUDA, "cuda:N", or "sim:sm_90" and "sim:sm_100", which run the kernels of an architecture
+// on the CPU: slowly, and reporting every fault. Auto tells in Info.Fallback why it did not take a GPU.
 func Open(name string) (*Device, error) {
 	switch {
 	case name == CPU:
@@ -93,12 +94,19 @@ func Open(name string) (*Device, error) {
 	case name == CUDA:
 		return openDevice(name, 0)
 	}
+	if a, ok := strings.CutPrefix(name, "sim:"); ok {
+		b, err := newSim(a)
+		if err != nil {
+			return nil, fmt.Errorf("sampler: device %s: %w", name, err)
+		}
+		return &Device{b: b}, nil
+	}
 	if n, ok := strings.CutPrefix(name, "cuda:"); ok {
 		if ordinal, err := strconv.Atoi(n); err == nil && ordinal >= 0 {
 			return openDevice(name, ordinal)
 		}
 	}
-	return nil, fmt.Errorf("sampler: unknown device %q: want auto, cpu, cuda or cuda:N", name)
+	return nil, fmt.Errorf("sampler: unknown device %q: want auto, cpu, cuda, cuda:N or sim:ARCH", name)
 }
 
 func openDevice(name string, ordinal int) (*Device, error) {

@@ -1,0 +1,183 @@
+package sampler
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/sim"
+	"github.com/fsgen/fsgen/templates"
+)
+
+// simDevice runs emitted kernels on the simulator: a GPU that is not at hand, slowly, with every fault reported.
+type simDevice struct {
+	arch arch.Arch
+	runs atomic.Uint64 // numbers the runs: each explores another order of threads
+}
+
+// simCTAs is the size of the simulated GPU: few CTAs, so that a small problem still has several waves.
+const simCTAs = 4
+
+func newSim(name string) (backend, error) {
+	a, err := arch.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	return &simDevice{arch: a}, nil
+}
+
+func (d *simDevice) info() Info {
+	return Info{Name: "sim:" + d.arch.Name, Product: "simulator of " + d.arch.Name, Arch: d.arch.Name}
+}
+
+func (d *simDevice) healthy() error { return nil }
+func (d *simDevice) close() error   { return nil }
+
+func (d *simDevice) loadHead(ctx context.Context, w Weights) (headBackend, error) {
+	rows := make([]uint16, w.Vocab*w.Hidden)
+	if err := w.Source.ReadRows(ctx, rows, 0, w.Vocab); err != nil {
+		return nil, err
+	}
+	ld := alignedLD(w.Hidden)
+	return &simHead{dev: d, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, ld: ld,
+		weights: pad(make([]uint16, w.Vocab*ld), rows, w.Hidden, ld)}, nil
+}
+
+// simHead is an LM head as a GPU would hold it: rows ld values apart.
+type simHead struct {
+	dev     *simDevice
+	shape   ir.Shape
+	ld      int
+	weights []uint16
+}
+
+func (h *simHead) close() error { return nil }
+
+func (h *simHead) plan(_ context.Context, spec Spec) (planBackend, error) {
+	artifacts, err := spec.artifacts(h.dev.arch, h.shape)
+	if err != nil {
+		return nil, err
+	}
+	p := &simPlan{head: h, spec: spec, artifacts: artifacts}
+	for _, a := range artifacts {
+		program, err := sim.Load(string(a.PTX), a.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		p.programs = append(p.programs, program)
+	}
+	return p, nil
+}
+
+type simPlan struct {
+	head      *simHead
+	spec      Spec
+	artifacts []*gen.Artifact
+	programs  []*sim.Program
+}
+
+func (p *simPlan) close() error { return nil }
+
+func (p *simPlan) kernels() []string {
+	var names []string
+	for _, a := range p.artifacts {
+		names = append(names, a.Name())
+	}
+	return names
+}
+
+func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
+	i := len(p.artifacts) - 1
+	for j, a := range p.artifacts {
+		if b.rows <= a.Manifest.Tile.N {
+			i = j
+			break
+		}
+	}
+	m := p.artifacts[i].Manifest
+	mem := newSimMemory(p, b)
+	mem.launch.CTAs = m.Launch.Grid.CTAs(p.head.shape.Vocab, b.rows, max(simCTAs, m.Launch.Cluster[0]))
+	mem.launch.Seed = p.head.dev.runs.Add(1)
+	report, err := p.programs[i].Run(ctx, mem.memory, mem.launch)
+	if err != nil {
+		return nil, err
+	}
+	if err := report.Err(); err != nil {
+		return nil, fmt.Errorf("simulator (order %d): %w", mem.launch.Seed, err)
+	}
+	res := mem.result(b, p.spec.Score)
+	res.Kernel = m.Entry
+	return res, nil
+}
+
+// simMemory is one call's memory and launch.
+type simMemory struct {
+	memory                 *sim.Memory
+	launch                 sim.Launch
+	tokens, status, scores *sim.Block
+}
+
+func newSimMemory(p *simPlan, b *batch) *simMemory {
+	mem, n := sim.NewMemory(), b.rows
+	m := &simMemory{memory: mem, tokens: mem.Alloc("tokens", 4*n), status: mem.Alloc("status", 4*n), scores: mem.Alloc("scores", 4*n)}
+	put := func(name string, data []byte) uint64 { return mem.Put(name, data).Addr }
+	h := p.head
+	tensor := func(name string, data []uint16, rows int) sim.Tensor {
+		return sim.Tensor{Addr: put(name, asBytes(data)), Rows: rows, Cols: h.shape.Hidden, Stride: 2 * h.ld}
+	}
+	m.launch.Tensors = map[string]sim.Tensor{
+		templates.ParamWeights: tensor("weights", h.weights, h.shape.Vocab),
+		templates.ParamHidden:  tensor("hidden", pad(make([]uint16, n*h.ld), b.hidden, h.shape.Hidden, h.ld), n),
+	}
+	m.launch.Pointers = map[string]uint64{
+		templates.ParamSeeds: put("seeds", asBytes(b.seeds)), templates.ParamPositions: put("positions", asBytes(b.pos)),
+		templates.ParamTemperature: put("temperature", asBytes(b.temp)), templates.ParamBias: put("bias", asBytes(b.bias)),
+		templates.ParamMask: put("mask", asBytes(b.mask)), templates.ParamTokens: m.tokens.Addr, templates.ParamStatus: m.status.Addr,
+		templates.ParamScores: m.scores.Addr, templates.ParamKeys: put("keys", make([]byte, 8*n)),
+		templates.ParamTicket: put("ticket", make([]byte, 4)),
+	}
+	m.launch.Scalars = map[string]uint32{
+		templates.ParamVocab: uint32(h.shape.Vocab), templates.ParamHiddenSize: uint32(h.shape.Hidden), templates.ParamBatch: uint32(n),
+		templates.ParamSeedStride: perRow(len(b.seeds)), templates.ParamPositionStride: perRow(len(b.pos)),
+		templates.ParamTemperatureStride: perRow(len(b.temp)), templates.ParamDraw: b.draw, templates.ParamStreamTag: b.tag,
+		templates.ParamBiasStride: uint32(b.biasRow), templates.ParamMaskStride: uint32(b.maskRow), templates.ParamMaskWords: uint32(b.words),
+	}
+	return m
+}
+
+// perRow is the stride of n values: 0 for one that serves every row.
+func perRow(n int) uint32 {
+	if n == 1 {
+		return 0
+	}
+	return 1
+}
+
+func (m *simMemory) result(b *batch, scores bool) *Result {
+	words := func(block *sim.Block) []uint32 {
+		raw, out := make([]byte, 4*b.rows), make([]uint32, b.rows)
+		block.Read(0, raw)
+		for i := range out {
+			out[i] = binary.LittleEndian.Uint32(raw[4*i:])
+		}
+		return out
+	}
+	res := &Result{}
+	for _, t := range words(m.tokens) {
+		res.Tokens = append(res.Tokens, int32(t))
+	}
+	for _, s := range words(m.status) {
+		res.Status = append(res.Status, ir.Status(s))
+	}
+	if scores {
+		for _, s := range words(m.scores) {
+			res.Scores = append(res.Scores, math.Float32frombits(s))
+		}
+	}
+	return res
+}
