@@ -52,7 +52,7 @@ func modelNames() string {
 func bashCompletion() string {
 	var b strings.Builder
 	b.WriteString("_fsgen() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=\n")
-	fmt.Fprintf(&b, "\tcase $prev in\n\t--model|models) words=%q ;;\n\t--device) words=\"auto cpu cuda\" ;;\n\t--arch) words=\"sm_90 sm_100\" ;;\n", modelNames())
+	fmt.Fprintf(&b, "\tcase $prev in\n\t--model|models) words=%q ;;\n\t--device) words=\"auto cpu cuda sim:sm_90 sim:sm_100\" ;;\n\t--arch) words=\"sm_90 sm_100\" ;;\n", modelNames())
 	b.WriteString("\tcache) words=\"ls rm path\" ;;\n\tcompletion) words=\"bash zsh fish\" ;;\n\tesac\n")
 	fmt.Fprintf(&b, "\tif [[ -z $words ]]; then\n\t\tif ((COMP_CWORD == 1)); then words=%q\n\t\telse case ${COMP_WORDS[1]} in\n", strings.Join(commandNames(), " ")+" help")
 	for _, c := range commands() {

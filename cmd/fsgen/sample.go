@@ -50,7 +50,7 @@ func setupSample(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.BoolVar(&o.score, "score", false, "report the winning scores (with --json)")
 	f.Uint32Var(&o.draw, "draw", 0, "index among independent draws of one row and position")
 	f.Uint32Var(&o.tag, "stream-tag", 0, "keeps uses of one seed and position apart")
-	f.StringVar(&o.device, "device", sampler.Auto, "auto, cpu, cuda or cuda:N")
+	f.StringVar(&o.device, "device", sampler.Auto, "auto, cpu, cuda, cuda:N or sim:ARCH")
 	f.StringVar(&o.kernel, "kernel", "", "FILE.ptx: run this emitted kernel, by the manifest beside it")
 	f.StringVar(&o.tile, "tile", "", "tile, as in m192n16k64s8c1, instead of the default")
 	return o.run
@@ -211,7 +211,7 @@ func (o *sampling) print(e *env, dev *sampler.Device, spec sampler.Spec, res *sa
 	info := dev.Info()
 	r := report{Tokens: res.Tokens, Status: res.Status, Seeds: res.Seeds, Device: info.Name, Kernel: res.Kernel,
 		Transform: spec.Computation().Normalize().Chain.String(), Sampler: spec.Sampler.String()}
-	if info.Arch != "" {
+	if info.Driver != "" {
 		r.GPU = info.Product
 	}
 	if spec.Sampler == ir.Gumbel {

@@ -17,7 +17,7 @@ var verifyCommand = &command{
 	examples: "  fsgen verify --device cuda --suite exact\n",
 	setup: func(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 		suite := f.String("suite", "quick", "suite: "+strings.Join(verify.Suites(), ", "))
-		device := f.String("device", sampler.Auto, "auto, cpu, cuda or cuda:N")
+		device := f.String("device", sampler.Auto, "auto, cpu, cuda, cuda:N or sim:ARCH")
 		seed := f.Uint64("seed", 1, "seed of the random data; the same seed repeats the run")
 		draws := f.Int64("draws", 0, "draws of the statistics (the suite's own if 0)")
 		return func(ctx context.Context, e *env, args []string) error {
