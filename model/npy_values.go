@@ -9,7 +9,7 @@ import (
 // nearest. A finite f8 past float32 is an error. u2 is refused: it is bf16 bits for BF16s and integers for Uint32s,
 // and as a number it would be one of them by guess.
 func (a *Array) Float32s() ([]float32, error) {
-	get, err := a.floats("Float32s")
+	get, err := a.floats()
 	if err != nil {
 		return nil, err
 	}
@@ -35,9 +35,9 @@ func (a *Array) BF16s() ([]uint16, error) {
 		return dst, nil
 	}
 	if a.kind[0] != 'f' {
-		return nil, a.wrongType("BF16s reads f2, f4, f8, bfloat16 and u2 (raw bits)")
+		return nil, a.wrongType("want f2, f4, f8, bfloat16, or u2 with the bits of bf16")
 	}
-	get, err := a.floats("BF16s")
+	get, err := a.floats()
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (a *Array) Uint32s() ([]uint32, error) {
 // Words32 gives the 32-bit patterns of i4 or u4, as bit masks are kept in either. Other types are an error.
 func (a *Array) Words32() ([]uint32, error) {
 	if a.kind != "i4" && a.kind != "u4" {
-		return nil, a.wrongType("Words32 reads i4 and u4")
+		return nil, a.wrongType("words of bits must be i4 or u4")
 	}
 	dst := make([]uint32, a.Len())
 	for i := range dst {
@@ -85,7 +85,7 @@ func (a *Array) Words32() ([]uint32, error) {
 }
 
 // floats gives a getter that widens element i to float64.
-func (a *Array) floats(caller string) (func(i int) float64, error) {
+func (a *Array) floats() (func(i int) float64, error) {
 	switch a.kind {
 	case "bf":
 		return func(i int) float64 { return float64(BF16(a.order.Uint16(a.data[2*i:])).Float32()) }, nil
@@ -96,7 +96,7 @@ func (a *Array) floats(caller string) (func(i int) float64, error) {
 	case "f8":
 		return func(i int) float64 { return math.Float64frombits(a.order.Uint64(a.data[8*i:])) }, nil
 	case "u2":
-		return nil, a.wrongType(caller + " does not read u2: use BF16s for raw bits or Uint32s for integers")
+		return nil, a.wrongType("want floating point or integers other than u2, which could be the bits of bf16")
 	}
 	return func(i int) float64 {
 		v, neg := a.integer(i)

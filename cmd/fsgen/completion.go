@@ -11,7 +11,7 @@ import (
 )
 
 var completionCommand = &command{
-	name: "completion", args: "bash|zsh|fish", short: "print a completion script",
+	name: "completion", args: "bash|zsh|fish", short: "print a completion script", noJSON: true,
 	examples: "  source <(fsgen completion bash)\n",
 	setup: func(*pflag.FlagSet) func(context.Context, *env, []string) error {
 		return func(_ context.Context, e *env, args []string) error {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -43,7 +43,7 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.BoolVar(&o.score, "score", false, "write the winning scores too")
 	f.StringVar(&o.tile, "tile", "", "tile, as in m192n16k64s8c1, instead of the default for the batch size")
 	f.StringVar(&o.format, "format", "ptx,json", "files to write: ptx, json")
-	f.StringVarP(&o.out, "output", "o", "", "directory to write to, or - for PTX on standard output")
+	f.StringVarP(&o.out, "output", "o", "", "directory to write to, or - to print the PTX (with --format json, the manifest)")
 	return o.run
 }
 
@@ -55,27 +55,37 @@ func (o *emission) run(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return err
 	}
-	if o.out == "" {
-		return usagef("emit: want -o DIR, or -o - for standard output")
+	if err := o.checkOutput(e, formats); err != nil {
+		return err
 	}
 	artifacts, err := o.artifacts(e)
 	if err != nil {
 		return err
 	}
-	if o.out == "-" {
-		return printPTX(e, artifacts)
-	}
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return err
+	if o.out == "-" && len(artifacts) > 1 {
+		return usagef("emit: -o - takes one kernel; these are %d: name a directory", len(artifacts))
 	}
 	for _, a := range artifacts {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		addResources(ctx, a)
-		if err := writeArtifact(e, o.out, a, formats); err != nil {
-			return err
-		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if o.out == "-" {
+		return printOne(e, artifacts[0], formats)
+	}
+	return writeArtifacts(e, o.out, artifacts, formats)
+}
+
+// checkOutput refuses what standard output cannot take.
+func (o *emission) checkOutput(e *env, formats []string) error {
+	switch {
+	case o.out == "":
+		return usagef("emit: want -o DIR, or -o - for standard output")
+	case o.out == "-" && e.json:
+		return usagef("emit: -o - and --json exclude each other: both print (--format json -o - prints the manifest)")
+	case o.out == "-" && len(formats) > 1 && o.changed("format"):
+		return usagef("emit: -o - takes one format; --format is %q", o.format)
 	}
 	return nil
 }
@@ -95,7 +105,7 @@ func (o *emission) artifacts(e *env) ([]*gen.Artifact, error) {
 	for _, r := range reqs {
 		a, err := gen.Emit(r)
 		if err != nil {
-			return nil, err
+			return nil, tileError(o.tile, err)
 		}
 		if !seen[a.Name()] {
 			seen[a.Name()] = true
@@ -108,11 +118,11 @@ func (o *emission) artifacts(e *env) ([]*gen.Artifact, error) {
 func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request, error) {
 	chain, err := ir.ParseChain(o.transform)
 	if err != nil {
-		return nil, usagef("--transform: %v", err)
+		return nil, usagef("--transform: %s", reason(err))
 	}
 	kind, err := ir.ParseSampler(o.sampler)
 	if err != nil {
-		return nil, usagef("--sampler: %v", err)
+		return nil, usagef("--sampler: %s", reason(err))
 	}
 	batches, err := parseBatches(o.batch)
 	if err != nil {
@@ -127,7 +137,7 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	for _, name := range strings.Split(o.archs, ",") {
 		a, err := arch.Lookup(strings.TrimSpace(name))
 		if err != nil {
-			return nil, usagef("--arch: %v", err)
+			return nil, usagef("--arch: %s", reason(err))
 		}
 		for _, b := range batches {
 			out = append(out, gen.Request{Arch: a, Computation: c, Shape: shape, Batch: b, Tile: tile})
@@ -136,22 +146,31 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	return out, nil
 }
 
-func parseFormats(s string) (map[string]bool, error) {
-	formats := map[string]bool{}
+// parseFormats gives the formats in the order of writing, each once.
+func parseFormats(s string) ([]string, error) {
+	var formats []string
 	for _, f := range strings.Split(s, ",") {
+		f = strings.TrimSpace(f)
 		if f != "ptx" && f != "json" {
-			return nil, usagef("--format: %q: want ptx, json or both", f)
+			return nil, usagef("--format: %q: want ptx, json or both, as in ptx,json", f)
 		}
-		formats[f] = true
+		formats = append(formats, f)
 	}
-	return formats, nil
+	slices.Sort(formats)
+	slices.Reverse(formats) // PTX first
+	return slices.Compact(formats), nil
 }
 
-func printPTX(e *env, artifacts []*gen.Artifact) error {
-	if len(artifacts) > 1 {
-		return usagef("emit: -o - takes one kernel; these are %d: name a directory", len(artifacts))
+// encode gives a kernel in a format.
+func encode(a *gen.Artifact, format string) []byte {
+	if format == "json" {
+		return a.Manifest.Encode()
 	}
-	_, err := e.stdout.Write(artifacts[0].PTX)
+	return a.PTX
+}
+
+func printOne(e *env, a *gen.Artifact, formats []string) error {
+	_, err := e.stdout.Write(encode(a, formats[0]))
 	return err
 }
 
@@ -169,26 +188,45 @@ func addResources(ctx context.Context, a *gen.Artifact) {
 	a.Manifest.Resources = &manifest.Resources{Registers: k.Registers, SpillBytes: k.SpillStores + k.SpillLoads, LocalBytes: k.Stack, SharedBytes: k.Shared}
 }
 
-func writeArtifact(e *env, dir string, a *gen.Artifact, formats map[string]bool) error {
-	files := map[string]string{}
-	for format, data := range map[string][]byte{"ptx": a.PTX, "json": a.Manifest.Encode()} {
-		if !formats[format] {
-			continue
+// writeArtifacts writes all files or, if one cannot be written, none.
+func writeArtifacts(e *env, dir string, artifacts []*gen.Artifact, formats []string) error {
+	if err := makeDir("--output", dir); err != nil {
+		return err
+	}
+	var files []file
+	for _, a := range artifacts {
+		for _, format := range formats {
+			files = append(files, file{artifactPath(dir, a, format), encode(a, format)})
 		}
-		path := filepath.Join(dir, a.Name()+"."+format)
-		if err := writeFile(path, data); err != nil {
+	}
+	if err := writeFiles(files); err != nil {
+		return fmt.Errorf("--output: %w", err)
+	}
+	for _, a := range artifacts {
+		if err := printArtifact(e, dir, a, formats); err != nil {
 			return err
-		}
-		files[format] = path
-	}
-	if e.json {
-		return json.NewEncoder(e.stdout).Encode(map[string]any{"entry": a.Name(), "arch": a.Manifest.Arch, "target": a.Manifest.Target,
-			"tile": a.Manifest.Tile.Name, "ptx_version": a.Manifest.PTXVersion, "files": files, "ptx_sha256": a.Manifest.PTXSHA256})
-	}
-	for _, format := range []string{"ptx", "json"} {
-		if files[format] != "" {
-			fmt.Fprintln(e.stdout, files[format])
 		}
 	}
 	return nil
+}
+
+func artifactPath(dir string, a *gen.Artifact, format string) string {
+	return filepath.Join(dir, a.Name()+"."+format)
+}
+
+// printArtifact says what was written.
+func printArtifact(e *env, dir string, a *gen.Artifact, formats []string) error {
+	files := map[string]string{}
+	for _, format := range formats {
+		files[format] = artifactPath(dir, a, format)
+		if !e.json {
+			fmt.Fprintln(e.stdout, files[format])
+		}
+	}
+	if !e.json {
+		return nil
+	}
+	m := a.Manifest
+	return json.NewEncoder(e.stdout).Encode(map[string]any{"entry": a.Name(), "arch": m.Arch, "target": m.Target, "tile": m.Tile.Name,
+		"ptx_version": m.PTXVersion, "files": files, "ptx_sha256": m.PTXSHA256})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -10,28 +11,72 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// writeFile writes a file as a whole: into a temporary neighbour that takes its name at the end, so that a failure leaves
-// what was there.
-func writeFile(path string, data []byte) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir()
+}
+
+// makeDir makes the directory that a flag names.
+func makeDir(flag, path string) error {
+	if isFile(path) {
+		return fmt.Errorf("%s: %s is a file: want a directory", flag, path)
 	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
+}
+
+// file is a file to be written.
+type file struct {
+	path string
+	data []byte
+}
+
+// writeFiles writes files that belong together. All are staged before the first takes its name, so that a failure leaves
+// what was there.
+func writeFiles(files []file) error {
+	var staged []string
 	defer func() {
-		if err != nil {
-			os.Remove(tmp.Name())
+		for _, tmp := range staged {
+			os.Remove(tmp)
 		}
 	}()
-	if _, err = tmp.Write(data); err != nil {
-		tmp.Close()
-		return err
+	for _, f := range files {
+		if isDir(f.path) {
+			return fmt.Errorf("%s is a directory: want a file", f.path)
+		}
+		tmp, err := stage(f)
+		if err != nil {
+			return err
+		}
+		staged = append(staged, tmp)
 	}
-	if err = tmp.Chmod(0o644); err != nil {
-		tmp.Close()
-		return err
+	for _, f := range files {
+		if err := os.Rename(staged[0], f.path); err != nil {
+			return err
+		}
+		staged = staged[1:]
 	}
-	if err = tmp.Close(); err != nil {
-		return err
+	return nil
+}
+
+// stage writes a file under a temporary name beside its own.
+func stage(f file) (name string, err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+".*")
+	if err != nil {
+		return "", err
 	}
-	return os.Rename(tmp.Name(), path)
+	_, err = tmp.Write(f.data)
+	if err == nil {
+		err = tmp.Chmod(0o644)
+	}
+	if closeErr := tmp.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+		return "", err
+	}
+	return tmp.Name(), nil
 }

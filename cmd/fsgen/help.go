@@ -12,6 +12,9 @@ import (
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func help(e *env, args []string) error {
+	if len(args) > 1 {
+		return usagef("help: unexpected argument %q", args[1])
+	}
 	if len(args) > 0 {
 		c := find(args[0])
 		if c == nil {

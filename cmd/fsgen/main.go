@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -35,24 +34,13 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(f
 // errVerify says that a check failed; the report has been printed.
 var errVerify = errors.New("verification failed")
 
-// env is what a command runs in.
-type env struct {
-	stdout, stderr io.Writer
-	terminal       bool // stderr is one: progress may show
-	json           bool
-}
-
-// note writes a word to the user.
-func (e *env) note(format string, args ...any) {
-	fmt.Fprintf(e.stderr, "fsgen: "+format+"\n", args...)
-}
-
 // command is one subcommand.
 type command struct {
 	name     string
 	args     string // of the usage line
 	short    string
 	examples string
+	noJSON   bool // what it prints is neither data nor a report
 	// setup declares flags and returns what runs.
 	setup func(*pflag.FlagSet) func(ctx context.Context, e *env, args []string) error
 }
@@ -69,6 +57,7 @@ func commands() []*command { return registry }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the first Ctrl-C asks, the second ends the process
 	code := run(ctx, &env{stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stderr)}, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -76,12 +65,20 @@ func main() {
 
 // run runs a command line and returns the exit code.
 func run(ctx context.Context, e *env, args []string) int {
+	out := &output{w: e.stdout}
+	e.stdout = out
 	err := dispatch(ctx, e, args)
+	if err == nil {
+		err = out.err
+	}
+	if err == nil || errors.Is(err, errVerify) {
+		e.release()
+	}
 	if err == nil {
 		return exitOK
 	}
 	if !errors.Is(err, errVerify) {
-		e.note("%s", oneLine(err))
+		e.fail(ctx, err)
 	}
 	var usage *usageError
 	var noGPU *sampler.NoGPUError
@@ -94,15 +91,6 @@ func run(ctx context.Context, e *env, args []string) int {
 		return exitVerify
 	}
 	return exitFailure
-}
-
-// oneLine keeps an error to one line: a compiler's log follows in FSGEN_DUMP, not here.
-func oneLine(err error) string {
-	text, _, cut := strings.Cut(strings.TrimSpace(err.Error()), "\n")
-	if cut {
-		text += " ..."
-	}
-	return text
 }
 
 func dispatch(ctx context.Context, e *env, args []string) error {
@@ -127,6 +115,9 @@ func dispatch(ctx context.Context, e *env, args []string) error {
 		}
 		return usagef("%s: %v%s", c.name, err, suggestFlag(err, flags))
 	}
+	if err := c.checkFlags(flags); err != nil {
+		return err
+	}
 	return runner(ctx, e, flags.Args())
 }
 
@@ -137,8 +128,20 @@ func (c *command) flagSet(e *env) (*pflag.FlagSet, func(context.Context, *env, [
 	flags.Usage = func() {}
 	flags.SortFlags = false
 	runner := c.setup(flags)
-	flags.BoolVar(&e.json, "json", false, "print JSON")
+	if !c.noJSON {
+		flags.BoolVar(&e.json, "json", false, "print JSON")
+	}
 	return flags, runner
+}
+
+// checkFlags refuses flags whose value is empty: nearly always a shell variable that was not set.
+func (c *command) checkFlags(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
+			err = usagef("%s: --%s is empty: want a value, or leave it out", c.name, f.Name)
+		}
+	})
+	return err
 }
 
 func find(name string) *command {

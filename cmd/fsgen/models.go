@@ -23,9 +23,9 @@ func runModels(_ context.Context, e *env, args []string) error {
 		return usagef("models: unexpected argument %q", args[1])
 	}
 	if len(args) == 1 {
-		p, err := model.Lookup(args[0])
+		p, err := lookupModel(args[0])
 		if err != nil {
-			return usagef("%v", err)
+			return usagef("models: %v", err)
 		}
 		list = []model.Preset{p}
 	}

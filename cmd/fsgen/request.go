@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -15,9 +16,12 @@ import (
 type target struct {
 	model         string
 	vocab, hidden int
+
+	changed func(string) bool // whether a flag was given
 }
 
 func (t *target) flags(f *pflag.FlagSet) {
+	t.changed = f.Changed
 	f.StringVar(&t.model, "model", "", "preset (fsgen models) or directory of a Hugging Face checkpoint")
 	f.IntVar(&t.vocab, "vocab", 0, "vocabulary size, instead of a model")
 	f.IntVar(&t.hidden, "hidden", 0, "hidden size, instead of a model")
@@ -25,17 +29,18 @@ func (t *target) flags(f *pflag.FlagSet) {
 
 // resolve returns the shape and what the model itself does to its logits.
 func (t *target) resolve() (shape ir.Shape, own ir.Chain, err error) {
+	sized := t.changed("vocab") || t.changed("hidden")
 	switch {
-	case t.model != "" && (t.vocab != 0 || t.hidden != 0):
+	case t.model != "" && sized:
 		return shape, own, usagef("--model and --vocab or --hidden exclude each other")
 	case t.model != "":
 		return resolveModel(t.model)
-	case t.vocab == 0 || t.hidden == 0:
+	case !t.changed("vocab") || !t.changed("hidden"):
 		return shape, own, usagef("want --model, or --vocab and --hidden")
 	}
 	shape = ir.Shape{Vocab: t.vocab, Hidden: t.hidden}
 	if err := shape.Validate(); err != nil {
-		return shape, own, usagef("%v", err)
+		return shape, own, usagef("--vocab, --hidden: %s", reason(err))
 	}
 	return shape, own, nil
 }
@@ -48,11 +53,24 @@ func resolveModel(name string) (ir.Shape, ir.Chain, error) {
 		}
 		return ir.Shape{Vocab: c.VocabSize, Hidden: c.HiddenSize}, ownChain(c.Scale, c.Softcap), nil
 	}
-	p, err := model.Lookup(name)
+	if isFile(name) {
+		return ir.Shape{}, ir.Chain{}, usagef("--model: %s is a file: want a preset (fsgen models lists them) or a directory", name)
+	}
+	p, err := lookupModel(name)
 	if err != nil {
-		return ir.Shape{}, ir.Chain{}, usagef("%v", err)
+		return ir.Shape{}, ir.Chain{}, usagef("--model: %v", err)
 	}
 	return ir.Shape{Vocab: p.V, Hidden: p.D}, ownChain(p.Scale, p.Softcap), nil
+}
+
+// lookupModel finds a preset, or says where the known names are.
+func lookupModel(name string) (model.Preset, error) {
+	p, err := model.Lookup(name)
+	var unknown *model.UnknownModelError
+	if errors.As(err, &unknown) && len(unknown.Suggestions) == 0 {
+		err = usagef("%v: fsgen models lists those that are known", err)
+	}
+	return p, err
 }
 
 // ownChain is what a model's configuration does to its logits.
@@ -83,17 +101,29 @@ func parseTile(s string) (tiling.Tile, error) {
 	}
 	t, err := tiling.ParseTile(s)
 	if err != nil {
-		return t, usagef("--tile: %v", err)
+		return t, usagef("--tile: %s", reason(err))
 	}
 	return t, nil
 }
+
+// tileError turns the rejection of a tile that was asked for into a mistake in the command line.
+func tileError(asked string, err error) error {
+	var reject *tiling.Reject
+	if asked != "" && errors.As(err, &reject) {
+		return usagef("--tile: %s: %s", reject.Tile, reject.Reason)
+	}
+	return err
+}
+
+// maxBatch bounds what a batch size may be on a command line, far above what any kernel is made for.
+const maxBatch = 1 << 20
 
 func parseBatches(s string) ([]int, error) {
 	var out []int
 	for _, item := range strings.Split(s, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(item))
-		if err != nil || n < 1 || n > 1<<20 {
-			return nil, usagef("--batch: %q: want numbers from 1 to 1048576, as in 1,16,64", item)
+		if err != nil || n < 1 || n > maxBatch {
+			return nil, usagef("--batch: %q: want numbers from 1 to %d, as in 1,16,64", item, maxBatch)
 		}
 		out = append(out, n)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -58,9 +59,9 @@ func (o *sampling) setNoise(e *env, in *opened, spec *sampler.Spec, rows *sample
 // uint64Flag reads a number, or a .npy with one number or one a row.
 func uint64Flag(flag, text string, rows int) ([]uint64, error) {
 	if !isNpy(text) {
-		n, err := strconv.ParseUint(text, 0, 64)
+		n, err := parseUint64(text)
 		if err != nil {
-			return nil, usagef("%s: %q: want a number from 0 to 2^64-1, or FILE.npy", flag, text)
+			return nil, usagef("%s: %q: want a number from 0 to 2^64-1 (0x for hexadecimal), or FILE.npy", flag, text)
 		}
 		return []uint64{n}, nil
 	}
@@ -75,9 +76,20 @@ func uint64Flag(flag, text string, rows int) ([]uint64, error) {
 	return v, onePerRow(a, len(v), rows)
 }
 
+// parseUint64 reads decimal or, after 0x, hexadecimal digits. 010 is ten, not Go's eight.
+func parseUint64(text string) (uint64, error) {
+	if hex, ok := strings.CutPrefix(strings.ToLower(text), "0x"); ok {
+		return strconv.ParseUint(hex, 16, 64)
+	}
+	return strconv.ParseUint(text, 10, 64)
+}
+
 func isNpy(text string) bool { return strings.HasSuffix(text, ".npy") }
 
 func onePerRow(a *model.Array, n, rows int) error {
+	if len(a.Shape()) > 1 {
+		return fmt.Errorf("%s: shape %v: want [1] or [%d], one for each hidden state", a.Name(), a.Shape(), rows)
+	}
 	if n != 1 && n != rows {
 		return fmt.Errorf("%s: %d values: want 1 or %d, one for each hidden state", a.Name(), n, rows)
 	}
@@ -87,15 +99,15 @@ func onePerRow(a *model.Array, n, rows int) error {
 func (o *sampling) setTemperature(_ *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
 	if spec.Sampler == ir.Greedy {
 		if o.changed("temperature") {
-			return usagef("--greedy and --temperature exclude each other")
+			return usagef("--greedy and --temperature exclude each other: a greedy sampler has no temperature")
 		}
 		return nil
 	}
 	spec.Chain.Temperature = true
 	if !isNpy(o.temperature) {
 		t, err := strconv.ParseFloat(o.temperature, 32)
-		if err != nil || !(t >= 0) || t > 3.4e38 {
-			return usagef("--temperature: %q: want a number, 0 or more, or FILE.npy", o.temperature)
+		if err != nil || !isTemperature(float32(t)) {
+			return usagef("--temperature: %q: want a finite number, 0 or more, or FILE.npy", o.temperature)
 		}
 		rows.Temperature = []float32{float32(t)}
 		return nil
@@ -104,16 +116,18 @@ func (o *sampling) setTemperature(_ *env, in *opened, spec *sampler.Spec, rows *
 	if err != nil {
 		return err
 	}
-	if rows.Temperature, err = finiteFloats(a, "temperature"); err != nil {
+	if rows.Temperature, err = numbers(a, "temperature"); err != nil {
 		return err
 	}
 	for i, t := range rows.Temperature {
-		if !(t >= 0) || t > 3.4e38 {
+		if !isTemperature(t) {
 			return fmt.Errorf("%s: temperature %d is %v: want a finite number, 0 or more", a.Name(), i, t)
 		}
 	}
 	return onePerRow(a, len(rows.Temperature), in.rows)
 }
+
+func isTemperature(t float32) bool { return t >= 0 && !math.IsInf(float64(t), 0) }
 
 func (o *sampling) setBias(_ *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
 	if o.bias == "" {
@@ -132,11 +146,11 @@ func (o *sampling) setBias(_ *env, in *opened, spec *sampler.Spec, rows *sampler
 	default:
 		return fmt.Errorf("%s: bias has shape %v: want [%d] or [%d, %d]", a.Name(), shape, in.vocab, in.rows, in.vocab)
 	}
-	rows.Bias, err = finiteFloats(a, "bias")
+	rows.Bias, err = numbers(a, "bias")
 	return err
 }
 
-func (o *sampling) setMask(_ *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
+func (o *sampling) setMask(e *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
 	if o.mask == "" {
 		return nil
 	}
@@ -158,12 +172,16 @@ func (o *sampling) setMask(_ *env, in *opened, spec *sampler.Spec, rows *sampler
 		}
 		return packMask(a, shape, rows)
 	}
-	if want := (in.vocab + 31) / 32; shape[1] > want {
-		return fmt.Errorf("%s: mask has %d words a row: %d tokens have %d", a.Name(), shape[1], in.vocab, want)
+	if rows.Mask, err = a.Words32(); err != nil {
+		return err
 	}
-	rows.MaskWords = shape[1]
-	rows.Mask, err = a.Words32()
-	return err
+	if want := (in.vocab + 31) / 32; shape[1] < 1 || shape[1] > want {
+		return fmt.Errorf("%s: mask has %d words a row: want 1 to %d, for %d tokens", a.Name(), shape[1], want, in.vocab)
+	}
+	if rows.MaskWords = shape[1]; shape[1]*32 < in.vocab {
+		e.note("%s ends at token %d of %d: the rest is not allowed", a.Name(), shape[1]*32, in.vocab)
+	}
+	return nil
 }
 
 // packMask turns booleans into words: token v is bit v&31 of word v>>5.

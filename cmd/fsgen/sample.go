@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"strings"
+	"regexp"
 
 	"github.com/spf13/pflag"
 
-	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
 )
@@ -45,19 +42,22 @@ func setupSample(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.mask, "mask", "", "FILE.npy: uint32 words, 1 = allowed ([words] or [B, words]), or booleans ([V] or [B, V])")
 	f.StringVar(&o.bias, "bias", "", "FILE.npy: float32 [V] or [B, V], added to the logits")
 	f.Float32Var(&o.scale, "scale", 0, "multiply the logits (the model's own if absent)")
-	f.Float32Var(&o.softcap, "softcap", 0, "cap the logits at c tanh(y/c) (the model's own if absent)")
+	f.Float32Var(&o.softcap, "softcap", 0, "cap the logits at c tanh(y/c) (the model's own if absent; 0 for none)")
 	f.BoolVar(&o.greedy, "greedy", false, "take the largest logit, without noise")
-	f.BoolVar(&o.score, "score", false, "report the winning scores (with --json)")
+	f.BoolVar(&o.score, "score", false, "report the winning scores (needs --json)")
 	f.Uint32Var(&o.draw, "draw", 0, "index among independent draws of one row and position")
 	f.Uint32Var(&o.tag, "stream-tag", 0, "keeps uses of one seed and position apart")
 	f.StringVar(&o.device, "device", sampler.Auto, "auto, cpu, cuda, cuda:N or sim:ARCH")
 	f.StringVar(&o.kernel, "kernel", "", "FILE.ptx: run this emitted kernel, by the manifest beside it")
-	f.StringVar(&o.tile, "tile", "", "tile, as in m192n16k64s8c1, instead of the default")
+	f.StringVar(&o.tile, "tile", "", "tile of the GPU's kernel, as in m192n16k64s8c1, instead of the default")
 	return o.run
 }
 
 func (o *sampling) run(ctx context.Context, e *env, args []string) error {
 	if err := noArgs("sample", args); err != nil {
+		return err
+	}
+	if err := o.checkFlags(e); err != nil {
 		return err
 	}
 	in, err := o.source.open(ctx, e)
@@ -74,11 +74,59 @@ func (o *sampling) run(ctx context.Context, e *env, args []string) error {
 		return err
 	}
 	defer dev.Close()
-	res, err := sampleOn(ctx, dev, in, spec, rows)
+	res, err := o.sampleOn(ctx, e, dev, in, spec, rows)
 	if err != nil {
 		return err
 	}
 	return o.print(e, dev, spec, res)
+}
+
+// checkFlags refuses what is wrong whatever the files hold.
+func (o *sampling) checkFlags(e *env) error {
+	switch {
+	case o.changed("vocab") && o.vocab < 1:
+		return usagef("--vocab is %d: want 1 or more", o.vocab)
+	case o.changed("scale") && o.scale == 0:
+		return usagef("--scale is 0: want another number, or leave it out")
+	case o.score && !e.json:
+		return usagef("--score needs --json, where the scores are printed")
+	}
+	if err := checkDevice(o.device); err != nil {
+		return err
+	}
+	return o.wantGPU()
+}
+
+// wantGPU keeps tiles and emitted kernels, which only a GPU has, from being ignored on the CPU.
+func (o *sampling) wantGPU() error {
+	flag := ""
+	switch {
+	case o.kernel != "" && o.tile != "":
+		return usagef("--kernel and --tile exclude each other: the kernel has its tile")
+	case o.kernel != "":
+		flag = "--kernel"
+	case o.tile != "":
+		flag = "--tile"
+	default:
+		return nil
+	}
+	if o.device == sampler.CPU {
+		return usagef("%s and --device cpu exclude each other: kernels and tiles are a GPU's", flag)
+	}
+	if o.device == sampler.Auto {
+		o.device = sampler.CUDA
+	}
+	return nil
+}
+
+// deviceNames is what --device takes.
+var deviceNames = regexp.MustCompile(`^(auto|cpu|cuda(:[0-9]{1,6})?)$`)
+
+func checkDevice(name string) error {
+	if !deviceNames.MatchString(name) {
+		return usagef("--device: unknown device %q: want auto, cpu, cuda or cuda:N", name)
+	}
+	return nil
 }
 
 // openDevice opens a device and says what auto chose.
@@ -98,7 +146,7 @@ func openDevice(e *env, name string) (*sampler.Device, error) {
 	return dev, nil
 }
 
-func sampleOn(ctx context.Context, dev *sampler.Device, in *opened, spec sampler.Spec, rows sampler.Rows) (*sampler.Result, error) {
+func (o *sampling) sampleOn(ctx context.Context, e *env, dev *sampler.Device, in *opened, spec sampler.Spec, rows sampler.Rows) (*sampler.Result, error) {
 	head, err := dev.LoadHead(ctx, sampler.Weights{Source: in.weights, Vocab: in.vocab, Hidden: in.width})
 	if err != nil {
 		return nil, err
@@ -106,9 +154,13 @@ func sampleOn(ctx context.Context, dev *sampler.Device, in *opened, spec sampler
 	defer head.Close()
 	plan, err := head.Plan(ctx, spec)
 	if err != nil {
-		return nil, err
+		if o.kernel != "" {
+			return nil, fmt.Errorf("%s: %w", o.kernel, err)
+		}
+		return nil, tileError(o.tile, err)
 	}
 	defer plan.Close()
+	e.release()
 	return plan.Sample(ctx, in.hidden, rows)
 }
 
@@ -118,12 +170,15 @@ func (o *sampling) inputs(e *env, in *opened) (spec sampler.Spec, rows sampler.R
 	if o.greedy {
 		spec.Sampler = ir.Greedy
 	}
+	if o.changed("softcap") && o.softcap == 0 {
+		in.own.Softcap = 0
+	}
 	spec.Chain = withOwn(e, spec.Chain, in.own)
 	if spec.Tile, err = parseTile(o.tile); err != nil {
 		return spec, rows, err
 	}
 	if err := spec.Chain.Validate(); err != nil {
-		return spec, rows, usagef("%v", err)
+		return spec, rows, usagef("--%s", reason(err))
 	}
 	for _, set := range []func(*env, *opened, *sampler.Spec, *sampler.Rows) error{o.setNoise, o.setTemperature, o.setBias, o.setMask, o.setKernel} {
 		if err := set(e, in, &spec, &rows); err != nil {
@@ -131,100 +186,4 @@ func (o *sampling) inputs(e *env, in *opened) (spec sampler.Spec, rows sampler.R
 		}
 	}
 	return spec, rows, nil
-}
-
-// setKernel takes the computation from an emitted kernel, where no flag says otherwise.
-func (o *sampling) setKernel(_ *env, _ *opened, spec *sampler.Spec, rows *sampler.Rows) error {
-	if o.kernel == "" {
-		return nil
-	}
-	if o.tile != "" {
-		return usagef("--kernel and --tile exclude each other: the kernel has its tile")
-	}
-	a, err := readArtifact(o.kernel)
-	if err != nil {
-		return err
-	}
-	chain, err := ir.ParseChain(a.Manifest.Transform)
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.kernel, err)
-	}
-	spec.Artifact = a
-	if !o.changed("scale") {
-		spec.Chain.Scale = chain.Scale
-	}
-	if !o.changed("softcap") {
-		spec.Chain.Softcap = chain.Softcap
-	}
-	if !o.changed("temperature") && !chain.Temperature {
-		spec.Chain.Temperature, rows.Temperature = false, nil
-	}
-	return nil
-}
-
-// readArtifact reads FILE.ptx and the manifest beside it.
-func readArtifact(path string) (*gen.Artifact, error) {
-	base, ok := strings.CutSuffix(path, ".ptx")
-	if !ok {
-		return nil, usagef("--kernel: %q: want a .ptx file", path)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	m, err := os.ReadFile(base + ".json")
-	if err != nil {
-		return nil, fmt.Errorf("the kernel's manifest: %w", err)
-	}
-	a, err := gen.LoadArtifact(text, m)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return a, nil
-}
-
-// report is what sample prints as JSON.
-type report struct {
-	Tokens []int32     `json:"tokens"`
-	Status []ir.Status `json:"status"`
-	Scores []any       `json:"scores,omitempty"`
-	Seeds  []uint64    `json:"seeds,omitempty"`
-	Device string      `json:"device"`
-	GPU    string      `json:"gpu,omitempty"`
-	RNG    string      `json:"rng,omitempty"`
-	Kernel string      `json:"kernel,omitempty"`
-	// Transform and Sampler say what was computed.
-	Transform string `json:"transform"`
-	Sampler   string `json:"sampler"`
-}
-
-func (o *sampling) print(e *env, dev *sampler.Device, spec sampler.Spec, res *sampler.Result) error {
-	if !e.json {
-		for i, t := range res.Tokens {
-			fmt.Fprintln(e.stdout, t)
-			if res.Status[i] != ir.StatusOK {
-				e.note("row %d has no token: %s", i, res.Status[i])
-			}
-		}
-		return nil
-	}
-	info := dev.Info()
-	r := report{Tokens: res.Tokens, Status: res.Status, Seeds: res.Seeds, Device: info.Name, Kernel: res.Kernel,
-		Transform: spec.Computation().Normalize().Chain.String(), Sampler: spec.Sampler.String()}
-	if info.Driver != "" {
-		r.GPU = info.Product
-	}
-	if spec.Sampler == ir.Gumbel {
-		r.RNG = ir.NoiseName
-	}
-	if o.score {
-		for i, s := range res.Scores {
-			if res.Status[i] == ir.StatusOK {
-				r.Scores = append(r.Scores, s)
-			} else {
-				r.Scores = append(r.Scores, nil) // JSON has no NaN
-			}
-		}
-	}
-	return json.NewEncoder(e.stdout).Encode(r)
 }

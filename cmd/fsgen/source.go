@@ -59,8 +59,8 @@ func (s *source) open(ctx context.Context, e *env) (*opened, error) {
 	if s.hidden == "" {
 		return nil, usagef("want --hidden FILE.npy beside the weights")
 	}
-	if s.vocab < 0 {
-		return nil, usagef("--vocab is %d: want 1 or more", s.vocab)
+	if err := s.refusePreset(); err != nil {
+		return nil, err
 	}
 	h, err := model.LoadHead(ctx, path, model.HeadOptions{Vocab: s.vocab})
 	if err != nil {
@@ -84,6 +84,17 @@ func (s *source) open(ctx context.Context, e *env) (*opened, error) {
 	return o, nil
 }
 
+// refusePreset tells a preset's name, which emit takes, from a checkpoint that is not there.
+func (s *source) refusePreset() error {
+	if s.model == "" || isDir(s.model) || isFile(s.model) {
+		return nil
+	}
+	if p, err := model.Lookup(s.model); err == nil {
+		return usagef("--model: %s is a preset, which has no weights: want the directory of a checkpoint", p.Name)
+	}
+	return nil
+}
+
 // openEmbedded opens the head that is part of the program.
 func (s *source) openEmbedded(e *env) (*opened, error) {
 	const name = "embedded head"
@@ -97,7 +108,7 @@ func (s *source) openEmbedded(e *env) (*opened, error) {
 	}
 	vocab := config.VocabSize
 	if s.vocab != 0 {
-		if s.vocab < 0 || s.vocab > vocab {
+		if s.vocab > vocab {
 			return nil, usagef("--vocab is %d: the embedded head has %d tokens", s.vocab, vocab)
 		}
 		vocab = s.vocab
@@ -129,8 +140,11 @@ func (o *opened) setHidden(a *model.Array) error {
 	return nil
 }
 
-// finiteFloats reads a .npy of finite float32 values.
-func finiteFloats(a *model.Array, what string) ([]float32, error) {
+// numbers reads a .npy of float32 values without NaN. Booleans are a mask in the wrong place.
+func numbers(a *model.Array, what string) ([]float32, error) {
+	if a.DType() == "b1" {
+		return nil, fmt.Errorf("%s: %s is boolean: want floating point", a.Name(), what)
+	}
 	v, err := a.Float32s()
 	if err != nil {
 		return nil, err

@@ -32,14 +32,14 @@ var tilesCommand = &command{
 func runTiles(e *env, archName string, batch int, transform string) error {
 	a, err := arch.Lookup(archName)
 	if err != nil {
-		return usagef("--arch: %v", err)
+		return usagef("--arch: %s", reason(err))
 	}
 	chain, err := ir.ParseChain(transform)
 	if err != nil {
-		return usagef("--transform: %v", err)
+		return usagef("--transform: %s", reason(err))
 	}
-	if batch < 1 {
-		return usagef("--batch is %d: want 1 or more", batch)
+	if batch < 1 || batch > maxBatch {
+		return usagef("--batch is %d: want 1 to %d", batch, maxBatch)
 	}
 	c := ir.Computation{Chain: chain}
 	plans, rejects := tiling.Candidates(a, c, batch)
@@ -48,20 +48,17 @@ func runTiles(e *env, archName string, batch int, transform string) error {
 		return err
 	}
 	if e.json {
-		enc := json.NewEncoder(e.stdout)
-		for _, p := range plans {
-			if err := enc.Encode(map[string]any{"tile": p.Tile.String(), "default": p.Tile == chosen.Tile, "storage": p.Storage,
-				"pipeline": p.Pipeline, "tensor": p.Tensor}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return tilesJSON(e, a, plans, rejects, chosen.Tile)
 	}
+	return tilesTable(e, a, plans, rejects, chosen.Tile)
+}
+
+func tilesTable(e *env, a arch.Arch, plans []*tiling.Plan, rejects []*tiling.Reject, chosen tiling.Tile) error {
 	w := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "TILE\tTHREADS\tREGISTERS\tSTAGES\tSHARED\tTENSOR COLUMNS\t")
 	for _, p := range plans {
 		mark := ""
-		if p.Tile == chosen.Tile {
+		if p.Tile == chosen {
 			mark = "default"
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d of %d\t%d of %d\t%s\n", p.Tile, p.Pipeline.Threads, p.Pipeline.ConsumerRegisters, p.Tile.Stages,
@@ -71,4 +68,22 @@ func runTiles(e *env, archName string, batch int, transform string) error {
 		fmt.Fprintf(w, "%s\trejected: %s\n", r.Tile, r.Reason)
 	}
 	return w.Flush()
+}
+
+// tilesJSON prints the table's columns, a tile a line.
+func tilesJSON(e *env, a arch.Arch, plans []*tiling.Plan, rejects []*tiling.Reject, chosen tiling.Tile) error {
+	enc := json.NewEncoder(e.stdout)
+	for _, p := range plans {
+		if err := enc.Encode(map[string]any{"tile": p.Tile.String(), "default": p.Tile == chosen, "threads": p.Pipeline.Threads,
+			"registers": p.Pipeline.ConsumerRegisters, "stages": p.Tile.Stages, "shared_bytes": p.Storage.Total, "shared_limit": a.MaxSharedPerCTA,
+			"tensor_columns": p.Tensor.Alloc, "tensor_columns_limit": a.TMEMColumns}); err != nil {
+			return err
+		}
+	}
+	for _, r := range rejects {
+		if err := enc.Encode(map[string]any{"tile": r.Tile.String(), "rejected": r.Reason}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

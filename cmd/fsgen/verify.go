@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -30,8 +31,11 @@ var verifyCommand = &command{
 }
 
 func runVerify(ctx context.Context, e *env, device string, o verify.Options) error {
-	if known := strings.Join(verify.Suites(), " "); !strings.Contains(" "+known+" ", " "+o.Suite+" ") {
-		return usagef("--suite: unknown suite %q%s: want one of %s", o.Suite, suggest(o.Suite, verify.Suites()), known)
+	if !slices.Contains(verify.Suites(), o.Suite) {
+		return usagef("--suite: unknown suite %q%s: want one of %s", o.Suite, suggest(o.Suite, verify.Suites()), strings.Join(verify.Suites(), ", "))
+	}
+	if err := checkDevice(device); err != nil {
+		return err
 	}
 	if o.Draws < 0 {
 		return usagef("--draws is %d: want 0 or more", o.Draws)
@@ -41,6 +45,7 @@ func runVerify(ctx context.Context, e *env, device string, o verify.Options) err
 		return err
 	}
 	defer dev.Close()
+	e.release()
 	if e.terminal {
 		o.Progress = func(done, total int, what string) {
 			fmt.Fprintf(e.stderr, "\r\x1b[K%d/%d %s", done, total, what)

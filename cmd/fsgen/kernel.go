@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/sampler"
+)
+
+// setKernel takes the computation from an emitted kernel, where neither a flag nor the model says otherwise.
+func (o *sampling) setKernel(_ *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
+	if o.kernel == "" {
+		return nil
+	}
+	a, err := readArtifact(o.kernel)
+	if err != nil {
+		return err
+	}
+	chain, err := ir.ParseChain(a.Manifest.Transform)
+	if err != nil {
+		return fmt.Errorf("%s: %s", manifestPath(o.kernel), reason(err))
+	}
+	spec.Artifact = a
+	if !o.changed("scale") && in.own.Scale == 0 {
+		spec.Chain.Scale = chain.Scale
+	}
+	if !o.changed("softcap") && in.own.Softcap == 0 {
+		spec.Chain.Softcap = chain.Softcap
+	}
+	if !o.changed("temperature") && !chain.Temperature {
+		spec.Chain.Temperature, rows.Temperature = false, nil
+	}
+	return o.checkKernel(a, spec)
+}
+
+// checkKernel compares what the kernel computes with what flags and model ask for.
+func (o *sampling) checkKernel(a *gen.Artifact, spec *sampler.Spec) error {
+	m, want := a.Manifest, spec.Computation().Normalize()
+	if m.Sampler != want.Sampler.String() || m.Transform != want.Chain.String() {
+		return fmt.Errorf("%s computes %s with transform %s: the flags and the model ask for %s with %s", o.kernel, m.Sampler, m.Transform,
+			want.Sampler, want.Chain)
+	}
+	if o.score && !a.Writes("score") {
+		return fmt.Errorf("%s writes no scores, which --score asks for: emit it with --score", o.kernel)
+	}
+	return nil
+}
+
+func manifestPath(kernel string) string { return strings.TrimSuffix(kernel, ".ptx") + ".json" }
+
+// readArtifact reads FILE.ptx and the manifest beside it.
+func readArtifact(path string) (*gen.Artifact, error) {
+	if !strings.HasSuffix(path, ".ptx") {
+		return nil, usagef("--kernel: %q: want a .ptx file", path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--kernel: %w", err)
+	}
+	m, err := os.ReadFile(manifestPath(path))
+	if err != nil {
+		return nil, fmt.Errorf("--kernel: the manifest beside the kernel: %w", err)
+	}
+	a, err := gen.LoadArtifact(text, m)
+	if err != nil {
+		return nil, fmt.Errorf("%s with %s: %s", path, manifestPath(path), reason(err))
+	}
+	return a, nil
+}
