@@ -32,6 +32,8 @@ type cluster struct {
 	found    findings
 	steps    int
 	turns    int
+	speed    int // one in so many rounds is its
+	asleep   bool
 	progress int // counts what other threads can notice
 	at       step
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/fsgen/fsgen/internal/isa"
 )
 
 // grid is one launch under way.
@@ -24,15 +26,20 @@ type grid struct {
 	rng      *rand.Rand
 	idle     int // progress at the last standstill
 	stale    int // standstills since anything changed
+	rounds   int
+	asleep   bool // some cluster sat the last round out
 	found    findings
 }
 
-// quantum is the instructions of a cluster in one round; stuckAfter those of the grid without any that others can notice,
-// after which it is given up.
+// stuckAfter is the instructions of the grid without any that others can notice, after which it is given up; speedRounds how
+// many rounds clusters keep their speeds.
 const (
-	quantum    = 4096
-	stuckAfter = 1 << 23
+	stuckAfter  = 1 << 22
+	speedRounds = 16
 )
+
+// quanta are the instructions of a cluster in one round: short rounds let global memory change often, long ones are quick.
+var quanta = [...]int{64, 512, 4096, 4096}
 
 // run steps all clusters until they have ended or can go no further.
 func (g *grid) run(ctx context.Context) error {
@@ -53,7 +60,7 @@ func (g *grid) run(ctx context.Context) error {
 			g.report(Livelock, "threads run in circles")
 			return nil
 		}
-		if !moved && g.steps() == before && !g.expire() {
+		if !moved && !g.asleep && g.steps() == before && !g.expire() {
 			g.report(Deadlock, "nothing can run")
 			return nil
 		}
@@ -84,12 +91,26 @@ func (g *grid) sum(f func(*cluster) int) int {
 // round runs every cluster for a quantum, spread over the workers. Clusters share only global memory, which nobody writes
 // meanwhile.
 func (g *grid) round() {
+	if g.rounds%speedRounds == 0 {
+		for _, c := range g.clusters {
+			c.speed = []int{1, 1, 1, 8}[g.rng.IntN(4)]
+		}
+	}
+	g.rounds++
+	quantum := quanta[g.rng.IntN(len(quanta))]
+	g.asleep = false
+	for _, c := range g.clusters {
+		c.asleep = g.rng.IntN(c.speed) != 0
+		g.asleep = g.asleep || c.asleep
+	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(g.workers, len(g.clusters)) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; int(i) < len(g.clusters); i = next.Add(1) - 1 {
-				g.clusters[i].run(quantum)
+				if c := g.clusters[i]; !c.asleep {
+					c.run(quantum)
+				}
 			}
 		})
 	}
@@ -154,7 +175,7 @@ func (g *grid) report(kind Kind, what string) {
 				if first == nil {
 					first = &Finding{Kind: kind, Kernel: g.p.manifest.Entry, Line: o.line, Instr: instrText(o), CTA: w.cta.id, Warp: w.id, Lane: -1}
 				}
-				if miss := w.missing(x, o); miss != 0 && x.wait == nil {
+				if miss := w.missing(x, o); miss != 0 && x.wait == nil && o.demandsTogether() {
 					g.found.add(Finding{Kind: Divergence, Kernel: g.p.manifest.Entry, Line: o.line, Instr: instrText(o), CTA: w.cta.id, Warp: w.id,
 						Lane: -1, Text: fmt.Sprintf("lanes %08x wait for lanes %08x of their warp, which stand elsewhere", x.mask, miss)})
 				}
@@ -166,6 +187,11 @@ func (g *grid) report(kind Kind, what string) {
 	}
 	first.Text = what + standing(where)
 	g.found.add(*first)
+}
+
+// demandsTogether reports whether threads that are apart break a rule; barrier without .aligned only makes them wait.
+func (o *op) demandsTogether() bool {
+	return o.sync == syncMask || o.in != nil && o.in.Form.Effects()&isa.Converge != 0
 }
 
 // standing lists the places with the threads at each.

@@ -74,10 +74,7 @@ var hopperFaults = []fault{
 	{"wrong column offset", `add.u32 +%columns_1, %columns_1, 16;`, `add.u32 %columns_1, %columns_1, 8;`, 0},
 	{"stage base of another size", `mad.lo.u32 +%stage_base, %stage_1, 20480,`, `mad.lo.u32 %stage_base, %stage_1, 20416,`, 0},
 	{"named barrier counts too many", `bar.sync +1, 256;`, `bar.sync 1, 288;`, 1},
-	{"named barrier counts too few", `bar.sync +1, 256;`, `bar.sync 1, 128;`, 1},
 	{"named barriers differ", `bar.sync +1, 256;`, `bar.sync 2, 512;`, 1},
-	{"no barrier after the rows are prepared", `bar.sync +1, 256;`, ``, 1},
-	{"no barrier before the ticket", `bar.sync +1, 256;`, ``, 2},
 	{"no barrier after the ticket", `bar.sync +1, 256;`, ``, 3},
 	{"cluster does not wait at the end", `barrier.cluster.wait;`, ``, 1},
 	{"cluster does not wait at the start", `barrier.cluster.arrive;\s*barrier.cluster.wait;`, `bar.sync 0;`, 0},
@@ -97,6 +94,15 @@ var hopperFaults = []fault{
 	{"a warp leaves early", `(mov.b32 +%step_1, 0;)`, "$1\nsetp.eq.u32 %more_1, %warp, 2;\n@%more_1 exit;", 0},
 	{"writes the stage that is being multiplied", `(wgmma.commit_group.sync.aligned;)`, "$1\nst.shared.b32 [%stage_rows], %lane;", 0},
 	{"reads an accumulator in flight", `(wgmma.commit_group.sync.aligned;)`, "$1\nmov.f32 %scale0, %acc0;", 0},
+}
+
+// barrierFaults need rows that several warps prepare, and tiles of one k step: the ring of stages orders longer ones anyway.
+var barrierFaults = []fault{
+	{"named barrier counts too few", `bar.sync +1, 256;`, `bar.sync 1, 128;`, 1},
+	{"no barrier before the old rows go out", `bar.sync +1, 256;`, ``, 0},
+	{"no barrier after the rows are prepared", `bar.sync +1, 256;`, ``, 1},
+	{"no barrier before the ticket", `bar.sync +1, 256;`, ``, 2},
+	{"no barrier after the ticket", `bar.sync +1, 256;`, ``, 3},
 }
 
 // registerFaults need a kernel with setmaxnreg.
@@ -146,7 +152,6 @@ var blackwellFaults = []fault{
 	{"accumulators overlap", `mad.lo.u32 +%accumulator, %stage_2, 32,`, `mad.lo.u32 %accumulator, %stage_2, 16,`, 0},
 	{"samplers read the other accumulator", `mad.lo.u32 +%tensor_column, %stage_3, 32,`, `mad.lo.u32 %tensor_column, %stage_3, 0,`, 0},
 	{"every lane issues products", `(setp.ne.u32 +%not_leader, %lane), 0;`, `$1, %lane;`, 0},
-	{"warp does not meet before giving back", `bar.warp.sync +0xffffffff;\n`, "\n", 0},
 }
 
 // plant applies a fault; it must change the text.
@@ -161,8 +166,10 @@ func (f fault) plant(t testing.TB, text string) string {
 	return out
 }
 
+const notCaught = "NOT CAUGHT"
+
 // mutantSeeds is how many orders a mutant has to give itself away.
-const mutantSeeds = 6
+const mutantSeeds = 12
 
 // verdict runs a mutant until something shows: findings, a wrong answer, or a workspace that is not left zero.
 func verdict(t testing.TB, text string, k *kernelUnderTest) string {
@@ -192,7 +199,7 @@ func verdict(t testing.TB, text string, k *kernelUnderTest) string {
 			}
 		}
 	}
-	return "NOT CAUGHT"
+	return notCaught
 }
 
 // wanted is a kernel with a problem and the right answer.
@@ -223,16 +230,21 @@ func TestMutants(t *testing.T) {
 		faults []fault
 	}{
 		{underTest(t, arch.SM90, "m128n32k64s2c2", transforms, 1100, 328, 40, 4), hopperFaults},
+		{underTest(t, arch.SM90, "m128n64k64s4c1", transforms, 700, 40, 100, 3), barrierFaults},
 		{underTest(t, arch.SM90, "m128n256k64s4c2", "none", 300, 64, 20, 2), registerFaults},
 		{underTest(t, arch.SM100, "m128n32k64s2c2", transforms, 1100, 328, 40, 4), blackwellFaults},
 	} {
 		text := string(set.k.art.PTX)
-		require.Equal(t, "NOT CAUGHT", verdict(t, text, set.k), "the kernel itself is right")
+		if !raceEnabled {
+			require.Equal(t, notCaught, verdict(t, text, set.k), "the kernel itself is right")
+		}
 		fmt.Fprintf(&out, "%s\n", set.k.name)
-		for _, f := range set.faults {
+		for i, f := range set.faults {
+			if raceEnabled && i%16 != 0 {
+				continue
+			}
 			got := verdict(t, f.plant(t, text), set.k)
-			require.NotEqual(t, "PANIC", got)
-			if got == "NOT CAUGHT" {
+			if got == notCaught {
 				t.Errorf("%s: %s: not caught", set.k.name, f.name)
 			}
 			fmt.Fprintf(&out, "  %-52s %s\n", f.name, got)
@@ -240,5 +252,9 @@ func TestMutants(t *testing.T) {
 		}
 	}
 	t.Logf("%d mutants", total)
+	if raceEnabled {
+		return
+	}
+	require.GreaterOrEqual(t, total, 100)
 	golden.File(t, "testdata/mutants.txt", []byte(out.String()))
 }
