@@ -13,7 +13,7 @@ GO ?= go
 
 # Where goroutines meet, under the race detector: whole, and in short mode what it slows most.
 RACE := ./driver ./sampler ./internal/cache
-RACE_SHORT := ./gen ./reference
+RACE_SHORT := ./gen ./reference ./sim
 
 # Packages whose test binaries go into the bundle for a machine with a GPU.
 GPU_TESTS ?= driver sampler internal/verify
