@@ -133,6 +133,9 @@ func (c *cluster) drawSpeeds() {
 
 // pick chooses a group that can run: mostly the one that is furthest behind, so that threads meet again, sometimes another.
 func (w *warp) pick() *group {
+	if w.asleepUntil > w.cta.cluster.grid.rounds {
+		return nil
+	}
 	w.wake()
 	if len(w.groups) == 1 {
 		if g := w.groups[0]; w.runnable(g) {

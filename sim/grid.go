@@ -36,6 +36,9 @@ type grid struct {
 const (
 	stuckAfter  = 1 << 22
 	speedRounds = 16
+	// Once in so many rounds a warp of a cluster falls asleep, for so many rounds at most.
+	stallOdds    = 16
+	longestSleep = 64
 )
 
 // quanta are the instructions of a cluster in one round: short rounds let global memory change often, long ones are quick.
@@ -91,18 +94,7 @@ func (g *grid) sum(f func(*cluster) int) int {
 // round runs every cluster for a quantum, spread over the workers. Clusters share only global memory, which nobody writes
 // meanwhile.
 func (g *grid) round() {
-	if g.rounds%speedRounds == 0 {
-		for _, c := range g.clusters {
-			c.speed = []int{1, 1, 1, 8}[g.rng.IntN(4)]
-		}
-	}
-	g.rounds++
-	quantum := quanta[g.rng.IntN(len(quanta))]
-	g.asleep = false
-	for _, c := range g.clusters {
-		c.asleep = g.rng.IntN(c.speed) != 0
-		g.asleep = g.asleep || c.asleep
-	}
+	quantum := g.drawRound()
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(g.workers, len(g.clusters)) {
@@ -115,6 +107,28 @@ func (g *grid) round() {
 		})
 	}
 	wg.Wait()
+}
+
+// drawRound decides how long a round is, which clusters sit it out, and which warps fall asleep for a while: what happens
+// to come in time as a rule is found missing when a warp comes very late.
+func (g *grid) drawRound() (quantum int) {
+	fresh := g.rounds%speedRounds == 0
+	g.rounds++
+	g.asleep = false
+	for _, c := range g.clusters {
+		if fresh {
+			c.speed = []int{1, 1, 1, 8}[g.rng.IntN(4)]
+		}
+		if len(c.warps) > 0 && g.rng.IntN(stallOdds) == 0 {
+			c.warps[g.rng.IntN(len(c.warps))].asleepUntil = g.rounds + g.rng.IntN(longestSleep)
+		}
+		c.asleep = g.rng.IntN(c.speed) != 0
+		g.asleep = g.asleep || c.asleep
+		for _, w := range c.warps {
+			g.asleep = g.asleep || w.asleepUntil > g.rounds
+		}
+	}
+	return quanta[g.rng.IntN(len(quanta))]
 }
 
 // settle does the accesses to global memory that the round left, in random order.

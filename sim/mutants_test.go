@@ -230,7 +230,7 @@ func TestMutants(t *testing.T) {
 		faults []fault
 	}{
 		{underTest(t, arch.SM90, "m128n32k64s2c2", transforms, 1100, 328, 40, 4), hopperFaults},
-		{underTest(t, arch.SM90, "m128n64k64s4c1", transforms, 700, 40, 100, 3), barrierFaults},
+		{underTest(t, arch.SM90, "m128n64k64s4c1", transforms, 380, 40, 60, 3), barrierFaults},
 		{underTest(t, arch.SM90, "m128n256k64s4c2", "none", 300, 64, 20, 2), registerFaults},
 		{underTest(t, arch.SM100, "m128n32k64s2c2", transforms, 1100, 328, 40, 4), blackwellFaults},
 	} {

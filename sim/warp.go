@@ -35,16 +35,18 @@ type waiter interface {
 
 // warp is 32 threads with their registers.
 type warp struct {
-	cta    *cta
-	id     int // in the CTA
-	index  int // in the cluster
-	time   clock
-	speed  int // see turn
-	live   uint32
-	groups []*group
-	r      []lanes
-	valid  []uint32 // lanes that hold a value, by register
-	local  [warpSize][]byte
+	cta   *cta
+	id    int // in the CTA
+	index int // in the cluster
+	time  clock
+	speed int // see turn
+	// asleepUntil is the round before which the warp does nothing.
+	asleepUntil int
+	live        uint32
+	groups      []*group
+	r           []lanes
+	valid       []uint32 // lanes that hold a value, by register
+	local       [warpSize][]byte
 
 	proxyFences uint32 // fence.proxy.async so far
 	tensor      tensorState
