@@ -238,7 +238,7 @@ func instrText(o *op) string {
 	if o.in == nil {
 		return "end of function"
 	}
-	return o.in.String()
+	return strings.TrimSuffix(o.in.String(), ";")
 }
 
 func (w *warp) why(g *group, o *op) string {

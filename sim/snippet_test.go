@@ -15,12 +15,11 @@ import (
 
 // snippet is a small kernel: `threads` threads in each CTA of one cluster, an output of `words` 64-bit words at %out.
 type snippet struct {
-	body           string
-	threads, ctas  int
-	words          int
-	blackwell      bool
-	seed           uint64
-	uninitialised_ bool // leave the output unwritten
+	body          string
+	threads, ctas int
+	words         int
+	blackwell     bool
+	seed          uint64
 }
 
 func (s snippet) run(t testing.TB) (*sim.Report, []uint64) {
@@ -58,7 +57,7 @@ func (s snippet) run(t testing.TB) (*sim.Report, []uint64) {
 
 // line is that of a text within the snippet's body: the body begins after a head of so many lines.
 func (s snippet) line(text string) int {
-	head := 15
+	head := 16
 	if s.ctas > 1 {
 		head += 2
 	}

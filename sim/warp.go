@@ -139,7 +139,7 @@ func (s *step) find(kind Kind, lane int, format string, args ...any) {
 	if s.op != nil {
 		f.Line = s.op.line
 		if s.op.in != nil {
-			f.Instr = s.op.in.String()
+			f.Instr = instrText(s.op)
 		}
 	}
 	s.w.cta.cluster.found.add(f)
