@@ -50,6 +50,9 @@ func (h half) narrow(x float64, mode rounding) uint64 {
 	if math.IsInf(x, 0) {
 		return sign | inf
 	}
+	if x == 0 {
+		return sign
+	}
 	_, e := math.Frexp(x)
 	exp := max(e-1, 1-h.bias)
 	scaled := math.Ldexp(x, h.mantissa-exp) // in units of the last place

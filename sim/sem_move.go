@@ -289,6 +289,9 @@ func fp8(d isa.Type, relu bool) func(x float32) uint64 {
 		}
 		sign := uint64(math.Float64bits(v)>>63) << 7
 		v = min(math.Abs(v), largest)
+		if v == 0 {
+			return sign
+		}
 		_, e := math.Frexp(v)
 		exp := max(e-1, 1-bias)
 		n := uint64(math.RoundToEven(math.Ldexp(v, mantissa-exp)))
