@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -83,6 +84,9 @@ func findCache() finding {
 
 func findPTXAS() finding {
 	tool, err := ptxas.Find()
+	if err != nil && !errors.Is(err, ptxas.ErrNotFound) {
+		return finding{"ptxas", false, oneLine(err)}
+	}
 	if err != nil {
 		return finding{"ptxas", false, "not found; only tests and emitted resource counts need it (make tools)"}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -66,7 +67,7 @@ func (o *emission) run(ctx context.Context, e *env, args []string) error {
 		return usagef("emit: -o - takes one kernel; these are %d: name a directory", len(artifacts))
 	}
 	for _, a := range artifacts {
-		addResources(ctx, a)
+		addResources(ctx, e, a)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -175,9 +176,12 @@ func printOne(e *env, a *gen.Artifact, formats []string) error {
 }
 
 // addResources records what ptxas says of a kernel, where it is at hand.
-func addResources(ctx context.Context, a *gen.Artifact) {
+func addResources(ctx context.Context, e *env, a *gen.Artifact) {
 	tool, err := ptxas.Find()
 	if err != nil {
+		if !errors.Is(err, ptxas.ErrNotFound) {
+			e.note("%s: no resource counts in the manifest", oneLine(err))
+		}
 		return
 	}
 	res, err := tool.Assemble(ctx, string(a.PTX), a.Manifest.Target, ptxas.Options{})
