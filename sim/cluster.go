@@ -198,6 +198,9 @@ func (w *warp) missing(g *group, o *op) uint32 {
 	return 0
 }
 
+// liveSlack is the part of a grant by which the count of live registers, which is near and not exact, must exceed it.
+const liveSlack = 8
+
 // burst runs a group until it waits, meets others, or has had its share.
 func (c *cluster) burst(w *warp, g *group) {
 	s := &c.at
@@ -215,6 +218,9 @@ func (c *cluster) burst(w *warp, g *group) {
 		}
 		if s.m != 0 {
 			s.fetch()
+			if o.live > w.granted+w.granted/liveSlack {
+				s.find(Registers, -1, "about %d registers hold values that are still needed; setmaxnreg grants %d", o.live, w.granted)
+			}
 			o.run(s)
 		}
 		if g.mask == 0 || g.wait != nil {

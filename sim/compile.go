@@ -32,6 +32,7 @@ func (p *Program) compile(mod *ptx.Module) error {
 		for _, r := range f.Regs {
 			c.slot[r] = slot(len(p.names))
 			p.names = append(p.names, r.Name)
+			p.weights = append(p.weights, weightOf(r.Class))
 		}
 		for _, s := range f.Body {
 			switch s := s.(type) {
@@ -55,6 +56,8 @@ func (p *Program) compile(mod *ptx.Module) error {
 		}
 		p.ops = append(p.ops, op{run: doRet, guard: -1, in: nil})
 	}
+	p.measure()
+	p.shares = p.sharesRegisters()
 	return nil
 }
 
@@ -222,6 +225,7 @@ func (a *asm) raw(i int) []slot {
 	for j, x := range v {
 		out[j] = a.c.slot[x.(*ptx.Reg)]
 	}
+	a.o.held = append(a.o.held, out...)
 	return out
 }
 

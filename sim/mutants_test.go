@@ -109,6 +109,8 @@ var barrierFaults = []fault{
 var registerFaults = []fault{
 	{"producer keeps its registers", `setmaxnreg.dec.sync.aligned.u32 +40;`, ``, 0},
 	{"consumers take more than there is", `setmaxnreg.inc.sync.aligned.u32 +232;`, `setmaxnreg.inc.sync.aligned.u32 240;`, 0},
+	{"consumers ask for no more", `setmaxnreg.inc.sync.aligned.u32 +232;`, ``, 0},
+	{"consumers give registers away", `setmaxnreg.inc.sync.aligned.u32 +232;`, `setmaxnreg.dec.sync.aligned.u32 96;`, 0},
 	{"setmaxnreg raises with dec", `setmaxnreg.inc.sync.aligned.u32 +232;`, `setmaxnreg.dec.sync.aligned.u32 232;`, 0},
 }
 

@@ -27,8 +27,11 @@ type op struct {
 	// reads and writes are the registers touched in the ordinary way; tensor-core instructions look after their own.
 	reads, writes []slot
 	sync          syncKind
-	mask          slot // of lanes, with syncMask
-	strong        bool // atomic, volatile, or with a scope
+	mask          slot    // of lanes, with syncMask
+	held          []slot  // registers of tensor-core instructions
+	targets       []int32 // of branches and calls
+	live          int     // 32-bit registers in use, see measure
+	strong        bool    // atomic, volatile, or with a scope
 }
 
 // syncKind says which lanes must come together before an instruction may run.
@@ -51,6 +54,8 @@ type Program struct {
 	consts   map[uint64]slot
 	specials map[slot]*isa.Special
 	names    []string // of registers, by slot
+	weights  []int    // in 32-bit registers, by slot
+	shares   bool     // uses setmaxnreg
 
 	static  map[*ptx.Var]uint32 // shared variables: address in the CTA
 	dynamic uint32              // where dynamic shared memory begins

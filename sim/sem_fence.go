@@ -40,7 +40,7 @@ func buildSetmaxnreg(a *asm) exec {
 			s.g.wait = x
 			return
 		}
-		w.maxRegs = n
+		w.maxRegs, w.granted = n, n
 		w.cta.cluster.progress++
 	}
 }

@@ -11,6 +11,7 @@ func buildBra(a *asm) exec {
 	if !ok {
 		a.refuse("the label is placed nowhere")
 	}
+	a.o.targets = []int32{to}
 	return func(s *step) { s.w.split(s.g, s.m, to) }
 }
 
@@ -21,6 +22,7 @@ func buildBrxIdx(a *asm) exec {
 	for _, l := range a.in.Args[1].(*ptx.Table).Targets {
 		to = append(to, a.c.at[l])
 	}
+	a.o.targets = to
 	return func(s *step) {
 		var lanesOf = make(map[int32]uint32, 1)
 		for m := s.m; m != 0; m &= m - 1 {
@@ -44,6 +46,7 @@ func buildCall(a *asm) exec {
 	if !ok {
 		a.refuse("the function is not in the module")
 	}
+	a.o.targets = []int32{to}
 	return func(s *step) {
 		back := s.g.pc
 		s.w.split(s.g, s.m, -1)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -53,7 +54,8 @@ type warp struct {
 	copies      copyGroups
 	carry       [warpSize]uint64 // CC.CF
 	clusterGen  [warpSize]int    // generation of the cluster barrier that the lane has arrived for, plus one
-	maxRegs     int              // that setmaxnreg granted; 0 where it was never used
+	maxRegs     int              // that setmaxnreg granted; 0 before it was used
+	granted     int              // that a finding is measured by
 }
 
 func newWarp(c *cta, id, threads int) *warp {
@@ -79,6 +81,10 @@ func newWarp(c *cta, id, threads int) *warp {
 		for l := range warpSize {
 			w.local[l] = make([]byte, p.locals)
 		}
+	}
+	w.granted = math.MaxInt / 2
+	if p.shares {
+		w.granted = w.registers()
 	}
 	w.tensor.touched = make([]uint32, p.regs)
 	w.tensor.busy = make([]int32, p.regs)
