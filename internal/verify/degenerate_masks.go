@@ -84,7 +84,7 @@ func onlyAllowed(ctx context.Context, p *probe) error {
 	if p.gpu {
 		batch, calls = 2048, 500
 	}
-	pr := plant(gumbel("mask"), zeros(v)).repeat(batch).allow([]int{allowed})
+	pr := plantOne(gumbel("mask"), zeros(v)).repeat(batch).allow([]int{allowed})
 	return p.with(ctx, pr, func(s *session) error {
 		for call := range calls {
 			pr.rows.Positions = []uint64{uint64(call)}
@@ -107,7 +107,7 @@ func neverSampled(ctx context.Context, p *probe) error {
 	if p.gpu {
 		calls = 2000
 	}
-	masked := plant(gumbel("mask"), zeros(100000)).repeat(64).allow([]int{1})
+	masked := plantOne(gumbel("mask"), zeros(100000)).repeat(64).allow([]int{1})
 	small := plant(gumbel("bias"), []float32{0, 0.03, 5, 0}).repeat(1024).biased(with(zeros(4), -inf32, 2))
 	for _, pr := range []*problem{masked, small} {
 		err := p.with(ctx, pr, func(s *session) error {

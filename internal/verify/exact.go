@@ -117,7 +117,7 @@ func rareTokens(ctx context.Context, p *probe) error {
 		tails = []tail{{16385, 19}}
 	}
 	for _, c := range tails {
-		pr := plant(plain, with(zeros(c.vocab), c.gap, 0))
+		pr := plantOne(plain, with(zeros(c.vocab), c.gap, 0))
 		weight := float64(c.vocab-1) * math.Exp(-float64(c.gap))
 		name := fmt.Sprintf("tail of V=%d at gap %v", c.vocab, c.gap)
 		cells := newCells(name, []float64{1 / (1 + weight), weight / (1 + weight)})
@@ -137,7 +137,7 @@ func rareTokens(ctx context.Context, p *probe) error {
 func unequalHalves(ctx context.Context, p *probe) error {
 	v := p.size(1<<18, 1<<11)
 	level := widen(bf16(math.Ln2))
-	pr := plant(plain, with(zeros(v), float32(level), span(0, v/2)...))
+	pr := plantOne(plain, with(zeros(v), float32(level), span(0, v/2)...))
 	upper := 1 / (1 + math.Exp(level))
 	cells := newCells("upper half of weight 1 beside 2", []float64{1 - upper, upper})
 	err := p.draws(ctx, pr, p.share(100, 20), func(worker int) func(token int32) {

@@ -57,7 +57,7 @@ func softmax(ctx context.Context, p *probe) error {
 		for i, l := range exact {
 			scaled[i] = l / float64(t)
 		}
-		pr := plant(sampler.Spec{Chain: chain("temperature"), MaxBatch: 256}, logits).at(t)
+		pr := plantOne(sampler.Spec{Chain: chain("temperature"), MaxBatch: 256}, logits).at(t)
 		if err := p.follows(ctx, fmt.Sprintf("softmax at T=%v", t), pr, distribution(scaled)); err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func maskedSoftmax(ctx context.Context, p *probe) error {
 			exact[v] = math.Inf(-1)
 		}
 	}
-	pr := plant(sampler.Spec{Chain: chain("mask"), MaxBatch: 256}, logits).allow(allowed)
+	pr := plantOne(sampler.Spec{Chain: chain("mask"), MaxBatch: 256}, logits).allow(allowed)
 	return p.follows(ctx, "softmax of the allowed", pr, distribution(exact))
 }
 
@@ -87,5 +87,5 @@ func transformed(ctx context.Context, p *probe) error {
 		exact[v] = (softcap*math.Tanh(scale*l/softcap) + float64(bias[v])) / t
 	}
 	spec := sampler.Spec{Chain: chain(fmt.Sprintf("scale=%v,softcap=%v,bias,temperature", scale, softcap)), MaxBatch: 256}
-	return p.follows(ctx, "softmax of the transformed", plant(spec, logits).biased(bias).at(t), distribution(exact))
+	return p.follows(ctx, "softmax of the transformed", plantOne(spec, logits).biased(bias).at(t), distribution(exact))
 }

@@ -21,11 +21,14 @@ type run struct {
 	info sampler.Info
 	// gpu devices take the sizes that would keep a CPU busy for hours.
 	gpu bool
+	// sim devices take part of each list: they are a thousand times slower, and see more of every run.
+	sim bool
 }
 
 func newRun(dev target, o Options) *run {
 	r := &run{dev: dev, o: o, info: dev.Info()}
-	r.gpu = r.info.Arch != ""
+	r.sim = strings.HasPrefix(r.info.Name, "sim:")
+	r.gpu = r.info.Arch != "" && !r.sim
 	if r.o.Draws == 0 {
 		r.o.Draws = 2e6
 		if r.gpu {
