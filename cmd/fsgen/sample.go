@@ -120,11 +120,11 @@ func (o *sampling) wantGPU() error {
 }
 
 // deviceNames is what --device takes.
-var deviceNames = regexp.MustCompile(`^(auto|cpu|cuda(:[0-9]{1,6})?)$`)
+var deviceNames = regexp.MustCompile(`^(auto|cpu|cuda(:[0-9]{1,6})?|sim:[a-z0-9_]+)$`)
 
 func checkDevice(name string) error {
 	if !deviceNames.MatchString(name) {
-		return usagef("--device: unknown device %q: want auto, cpu, cuda or cuda:N", name)
+		return usagef("--device: unknown device %q: want auto, cpu, cuda, cuda:N or sim:ARCH", name)
 	}
 	return nil
 }
