@@ -2,7 +2,10 @@ package sim_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +16,8 @@ import (
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/internal/golden"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/reference"
 	"github.com/fsgen/fsgen/sim"
 )
@@ -215,11 +220,31 @@ type kernelUnderTest struct {
 
 func underTest(t testing.TB, a arch.Arch, tile, transforms string, vocab, hidden, batch, ctas int) *kernelUnderTest {
 	comp := chain(t, transforms)
-	k := &kernelUnderTest{name: a.Name + " " + tile, art: mustEmit(t, comp, tile, a), p: newProblem(comp, vocab, hidden, batch, 3), ctas: ctas}
+	k := &kernelUnderTest{name: a.Name + " " + tile, art: frozen(t, comp, tile, a), p: newProblem(comp, vocab, hidden, batch, 3), ctas: ctas}
 	res, err := reference.Sample(context.Background(), &k.p.req)
 	require.NoError(t, err)
 	k.want = res.Tokens
 	return k
+}
+
+// frozen is the kernel that faults are planted in: as it was emitted when they were written, since they name registers. A
+// file that is deleted is emitted afresh.
+func frozen(t testing.TB, comp ir.Computation, tile string, a arch.Arch) *gen.Artifact {
+	t.Helper()
+	base := filepath.Join("testdata", a.Name+"_"+tile)
+	text, err := os.ReadFile(base + ".ptx")
+	if errors.Is(err, os.ErrNotExist) {
+		out := mustEmit(t, comp, tile, a)
+		require.NoError(t, os.WriteFile(base+".ptx", out.PTX, 0o644))
+		require.NoError(t, os.WriteFile(base+".json", out.Manifest.Encode(), 0o644))
+		return out
+	}
+	require.NoError(t, err)
+	data, err := os.ReadFile(base + ".json")
+	require.NoError(t, err)
+	m, err := manifest.Decode(data)
+	require.NoError(t, err)
+	return &gen.Artifact{PTX: text, Manifest: m}
 }
 
 // Every planted fault is reported or seen in the answer. The list with what gave each away is testdata/mutants.txt.
