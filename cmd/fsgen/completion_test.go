@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// bash runs a script and gives its output; without bash the test is skipped.
+func bash(t *testing.T, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("bash is not here")
+	}
+	out, err := exec.Command("bash", args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+func TestBashCompletionParses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "fsgen.bash")
+	require.NoError(t, os.WriteFile(file, []byte(bashCompletion()), 0o600))
+	assert.Empty(t, bash(t, "-n", file))
+	assert.Empty(t, bash(t, file))
+}
+
+// complete gives what bash offers for the last word.
+func complete(t *testing.T, words ...string) []string {
+	t.Helper()
+	script := bashCompletion() + "\nCOMP_WORDS=(\"$@\")\nCOMP_CWORD=$(($# - 1))\n_fsgen\necho \"${COMPREPLY[@]}\"\n"
+	return strings.Fields(bash(t, append([]string{"-c", script, "-", "fsgen"}, words...)...))
+}
+
+func TestBashCompletes(t *testing.T) {
+	for _, c := range []struct {
+		words []string
+		want  []string
+	}{
+		{[]string{"em"}, []string{"emit"}},
+		{[]string{"c"}, []string{"cache", "completion"}},
+		{[]string{"help", "sam"}, []string{"sample"}},
+		{[]string{"cache", ""}, []string{"ls", "rm", "path"}},
+		{[]string{"completion", "z"}, []string{"zsh"}},
+		{[]string{"models", "qwen3-8"}, []string{"qwen3-8b"}},
+		{[]string{"cache", "--"}, []string{"--json"}},
+		{[]string{"sample", "--temp"}, []string{"--temperature"}},
+		{[]string{"sample", "--device", "cu"}, []string{"cuda"}},
+		{[]string{"sample", "--device", "cpu", "--gre"}, []string{"--greedy"}},
+		{[]string{"emit", "--model", "qwen3-8"}, []string{"qwen3-8b"}},
+		{[]string{"emit", "--arch", "sm_9"}, []string{"sm_90"}},
+		{[]string{"verify", "--suite", "deg"}, []string{"degenerate"}},
+		{[]string{"sample", "--model", "qwen"}, nil}, // a directory: the shell's own completion
+		{[]string{"emit", "-o", ""}, nil},
+		{[]string{"nonsense", ""}, nil},
+	} {
+		assert.ElementsMatch(t, c.want, complete(t, c.words...), "%q", c.words)
+	}
+	assert.Subset(t, complete(t, ""), append(commandNames(), "help"))
+}
+
+func TestCompletionKnowsEveryFlag(t *testing.T) {
+	for _, c := range commands() {
+		assert.ElementsMatch(t, flagWords(c), complete(t, c.name, "--"), c.name)
+		for _, w := range flagWords(c) {
+			assert.Contains(t, fishCompletion(), "__fish_seen_subcommand_from "+c.name+"' -l "+strings.TrimPrefix(w, "--")+"\n")
+		}
+	}
+}
