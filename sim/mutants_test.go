@@ -179,11 +179,11 @@ const notCaught = "NOT CAUGHT"
 const mutantSeeds = 12
 
 // verdict runs a mutant until something shows: findings, a wrong answer, or a workspace that is not left zero.
-func verdict(t testing.TB, text string, k *kernelUnderTest) string {
+func verdict(t testing.TB, text string, k *kernelUnderTest, seeds uint64) string {
 	if _, err := sim.Load(text, k.art.Manifest); err != nil {
 		return "refused"
 	}
-	for seed := range uint64(mutantSeeds) {
+	for seed := range seeds {
 		rep, b := runKernel(t, text, k.art.Manifest, k.p, k.ctas, seed)
 		if len(rep.Findings) > 0 {
 			kinds := map[string]bool{}
@@ -263,14 +263,14 @@ func TestMutants(t *testing.T) {
 	} {
 		text := string(set.k.art.PTX)
 		if !raceEnabled {
-			require.Equal(t, notCaught, verdict(t, text, set.k), "the kernel itself is right")
+			require.Equal(t, notCaught, verdict(t, text, set.k, 3), "the kernel itself is right")
 		}
 		fmt.Fprintf(&out, "%s\n", set.k.name)
 		for i, f := range set.faults {
-			if raceEnabled && i%16 != 0 {
+			if raceEnabled && i%32 != 0 {
 				continue
 			}
-			got := verdict(t, f.plant(t, text), set.k)
+			got := verdict(t, f.plant(t, text), set.k, mutantSeeds)
 			if got == notCaught {
 				t.Errorf("%s: %s: not caught", set.k.name, f.name)
 			}

@@ -1,0 +1,136 @@
+package sim_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/reference"
+	"github.com/fsgen/fsgen/sim"
+	"github.com/fsgen/fsgen/templates"
+)
+
+// The kernel that measures the memory floor: a ring of plain bulk copies.
+func TestStreamKernel(t *testing.T) {
+	k, err := templates.Stream(arch.SM90)
+	require.NoError(t, err)
+	m := &manifest.Kernel{Entry: templates.StreamEntry, Arch: "sm_90", Params: k.Params,
+		Launch: manifest.Launch{Cluster: [3]int{1, 1, 1}, Block: [3]int{templates.StreamThreads, 1, 1}, SharedBytes: templates.StreamShared}}
+	p, err := sim.Load(k.Module.String(), m)
+	require.NoError(t, err)
+	const blocks = 31
+	data := make([]byte, blocks*templates.StreamBlock)
+	var sum uint32 // of the first words, chosen so that the kernel writes it
+	for i := range blocks {
+		v := rand.Uint32()
+		if i == blocks-1 {
+			v = sum ^ 0x5F5E1001
+		}
+		sum ^= v
+		binary.LittleEndian.PutUint32(data[i*templates.StreamBlock:], v)
+	}
+	mem := sim.NewMemory()
+	sink := mem.Alloc("sink", 4)
+	rep, err := p.Run(context.Background(), mem, sim.Launch{CTAs: 1, Scalars: map[string]uint32{"blocks": blocks},
+		Pointers: map[string]uint64{"data": mem.Put("data", data).Addr, "sink": sink.Addr}})
+	require.NoError(t, err)
+	require.NoError(t, rep.Err())
+	require.Equal(t, []int32{0x5F5E1001}, ints(sink))
+}
+
+// The noise alone, through its unit kernel: bits equal to the reference's, values within its bound.
+func TestNoiseKernel(t *testing.T) {
+	k, err := templates.NoiseUnit(arch.SM90)
+	require.NoError(t, err)
+	m := &manifest.Kernel{Entry: templates.NoiseEntry, Arch: "sm_90",
+		Launch: manifest.Launch{Cluster: [3]int{1, 1, 1}, Block: [3]int{templates.NoiseThreads, 1, 1}}}
+	const n = 1024 // whole blocks of 16 ids
+	mem := sim.NewMemory()
+	bits, noise := mem.Alloc("bits", 8*n), mem.Alloc("noise", 4*n)
+	l := sim.Launch{CTAs: 2, Pointers: map[string]uint64{}, Scalars: map[string]uint32{}}
+	for i, v := range k.Module.Func(templates.NoiseEntry).Params {
+		p := manifest.Param{Name: v.Name, Offset: v.Offset, Size: v.Size(), Kind: manifest.Pointer}
+		switch i {
+		case 0, 1:
+			l.Pointers[v.Name] = mem.Put(v.Name, bytesOf([]uint64{42})).Addr
+		case 5, 6:
+			l.Pointers[v.Name] = []*sim.Block{bits, noise}[i-5].Addr
+		default:
+			p.Kind, l.Scalars[v.Name] = manifest.Scalar, []uint32{2: 0, 3: 0, 4: n}[i]
+		}
+		m.Params = append(m.Params, p)
+	}
+	p, err := sim.Load(k.Module.String(), m)
+	require.NoError(t, err)
+	rep, err := p.Run(context.Background(), mem, l)
+	require.NoError(t, err)
+	require.NoError(t, rep.Err())
+	row := reference.Row(42, 42, 0, 0)
+	raw, words := make([]byte, 4*n), make([]byte, 8*n)
+	noise.Read(0, raw)
+	bits.Read(0, words)
+	for i := range n {
+		require.Equal(t, row.Bits(i), binary.LittleEndian.Uint64(words[8*i:]), "token %d", i)
+		got := float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
+		want := reference.Gumbel(row.Bits(i))
+		require.InDelta(t, want, got, math.Ldexp(1+math.Abs(want), -20), "token %d", i)
+	}
+}
+
+// A kernel is run from its text and manifest over named allocations; whatever it does wrong is in the report.
+func ExampleProgram_Run() {
+	text := `.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry fill(.param .u64 out)
+.reqntid 32, 1, 1
+{
+.reg .b32 %i;
+.reg .b64 %out, %at;
+ld.param.b64 %out, [out];
+mov.b32 %i, %tid.x;
+mad.wide.u32 %at, %i, 4, %out;
+st.global.b32 [%at], %i;
+ret;
+}`
+	m := &manifest.Kernel{Entry: "fill", Arch: "sm_90", Params: []manifest.Param{{Name: "out", Kind: manifest.Pointer, Size: 8}},
+		Launch: manifest.Launch{Cluster: [3]int{1, 1, 1}, Block: [3]int{32, 1, 1}}}
+	p, err := sim.Load(text, m)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mem := sim.NewMemory()
+	out := mem.Alloc("out", 100) // too short for 32 words
+	rep, err := p.Run(context.Background(), mem, sim.Launch{CTAs: 1, Pointers: map[string]uint64{"out": out.Addr}, Seed: 7})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(rep.Err())
+	// Output:
+	// sim: kernel fill, seed 7: 1 findings
+	//   fill: out of bounds at line 12, CTA 0 warp 0 lane 25: 4 bytes at address 0x70000000064 is 100 bytes into "out", which has 100 [st.global.b32 [%at], %i]
+}
+
+// V=512, D=256, B=16: what a user without a GPU waits for.
+func BenchmarkKernel(b *testing.B) {
+	comp := chain(b, "temperature")
+	for _, a := range []arch.Arch{arch.SM90, arch.SM100} {
+		b.Run(a.Name, func(b *testing.B) {
+			art := mustEmit(b, comp, "", a)
+			p := newProblem(comp, 512, 256, 16, 1)
+			for b.Loop() {
+				rep, _ := runKernel(b, string(art.PTX), art.Manifest, p, 2, 1)
+				require.NoError(b, rep.Err())
+			}
+		})
+	}
+}
