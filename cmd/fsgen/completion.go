@@ -61,7 +61,7 @@ func flagValues() []choice {
 		archs = append(archs, a.Name)
 	}
 	return []choice{
-		{"--device", "auto cpu cuda"},
+		{"--device", "auto cpu cuda sim:" + strings.Join(archs, " sim:")},
 		{"--arch", strings.Join(archs, " ")},
 		{"--sampler", "gumbel greedy"},
 		{"--suite", strings.Join(verify.Suites(), " ")},

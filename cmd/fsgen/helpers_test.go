@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/internal/verify"
 )
 
 func TestSuggestNamesOnlyWhatIsNear(t *testing.T) {
@@ -76,4 +79,16 @@ func TestEveryCommandHasHelp(t *testing.T) {
 			assert.Contains(t, out, w, c.name)
 		}
 	}
+}
+
+func TestReportSaysWhatFailed(t *testing.T) {
+	rep := &verify.Report{Suite: "quick", Device: "cpu", Seed: 3, Passed: 1, Failed: 1, Checks: []verify.Check{
+		{Name: "fine", OK: true, Rows: 10}, {Name: "broken", Rows: 5, NearTies: 2, Detail: "row 4 is 7, want 8"}}}
+	var out bytes.Buffer
+	require.NoError(t, printReport(&env{stdout: &out}, rep))
+	assert.Equal(t, "ok   fine: 10 rows, 0 near ties\nFAIL broken: 5 rows, 2 near ties; row 4 is 7, want 8\n"+
+		"1 passed, 1 failed (suite quick, device cpu, seed 3)\n", out.String())
+	out.Reset()
+	require.NoError(t, printReport(&env{stdout: &out, json: true}, rep))
+	assert.Contains(t, out.String(), `"failed":1`)
 }

@@ -37,10 +37,13 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
-			if cond != "root" {
-				return false, fmt.Errorf("unknown condition %q", cond)
+			switch cond {
+			case "root":
+				return os.Getuid() == 0, nil
+			case "race":
+				return raceEnabled, nil
 			}
-			return os.Getuid() == 0, nil
+			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fails": cmdFails, "npy": cmdNpy, "weights": cmdWeights, "cut": cmdCut, "patch": cmdPatch, "listing": cmdListing,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 
@@ -132,6 +133,10 @@ func checkDevice(name string) error {
 // openDevice opens a device and says what auto chose.
 func openDevice(e *env, name string) (*sampler.Device, error) {
 	dev, err := sampler.Open(name)
+	var noGPU *sampler.NoGPUError
+	if err != nil && !errors.As(err, &noGPU) {
+		return nil, usagef("--device: %s", reason(err))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +152,9 @@ func openDevice(e *env, name string) (*sampler.Device, error) {
 }
 
 func (o *sampling) sampleOn(ctx context.Context, e *env, dev *sampler.Device, in *opened, spec sampler.Spec, rows sampler.Rows) (*sampler.Result, error) {
+	if a, info := spec.Artifact, dev.Info(); a != nil && a.Manifest.Arch != info.Arch {
+		return nil, fmt.Errorf("%s is a kernel for %s: device %s runs those for %s", o.kernel, a.Manifest.Arch, info.Name, info.Arch)
+	}
 	head, err := dev.LoadHead(ctx, sampler.Weights{Source: in.weights, Vocab: in.vocab, Hidden: in.width})
 	if err != nil {
 		return nil, err
