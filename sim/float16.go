@@ -72,6 +72,3 @@ func (h half) narrow(x float64, mode rounding) uint64 {
 	}
 	return sign | v
 }
-
-// bf16Value converts the bits of a bf16.
-func bf16Value(v uint16) float32 { return math.Float32frombits(uint32(v) << 16) }

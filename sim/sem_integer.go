@@ -41,11 +41,8 @@ func (t width) less(a, b uint64) bool {
 	return a < b
 }
 
-// int2 and int3 compute on extended operands.
-type (
-	int2 func(t width, a, b uint64) uint64
-	int3 func(t width, a, b, c uint64) uint64
-)
+// int2 computes on extended operands.
+type int2 func(t width, a, b uint64) uint64
 
 // high is the upper half of a product (PTX ISA, "mul": .hi).
 func high(t width, a, b uint64) uint64 {

@@ -158,5 +158,3 @@ func endWrite(c *cta, at uint32, n int) {
 		c.smem.wrote[int(at)+i] = true
 	}
 }
-
-func (c *cta) name() string { return fmt.Sprintf("CTA %d", c.id) }
