@@ -5,7 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 PTXAS_VERSION ?= 13.0.88
-STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@latest
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK ?= golang.org/x/vuln/cmd/govulncheck@latest
 FUZZTIME ?= 10s
 TOOLS := .tools

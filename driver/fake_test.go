@@ -169,12 +169,12 @@ func (f *fake) text(s string) []byte {
 
 // launched is what the fake driver remembers of the last launch.
 type launched struct {
-	grid, block                           Dim3
-	shared                                uint32
-	cluster                               Dim3
-	programmatic, params, aligned, unused uint32
-	stream                                uint64
-	values                                [2048]byte
+	grid, block                      Dim3
+	shared                           uint32
+	cluster                          Dim3
+	programmatic, params, aligned, _ uint32
+	stream                           uint64
+	values                           [2048]byte
 }
 
 func (f *fake) lastLaunch() launched {

@@ -33,7 +33,6 @@ func (l alts) in(s Space) alts        { return l.each(func(x *Alt) { x.Space = s
 func (l alts) n(n int) alts           { return l.each(func(x *Alt) { x.N = n }) }
 func (l alts) eff(e Effect) alts      { return l.each(func(x *Alt) { x.Eff |= e }) }
 func (l alts) named(goID string) alts { return l.each(func(x *Alt) { x.GoID = goID }) }
-func (l alts) typed(t Type) alts      { return l.each(func(x *Alt) { x.Type = t }) }
 func (l alts) and(more ...alts) alts {
 	out := append(alts(nil), l...)
 	for _, m := range more {

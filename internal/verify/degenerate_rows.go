@@ -41,7 +41,7 @@ func nanRow(ctx context.Context, p *probe) error {
 				return err
 			}
 			if got.Tokens[bad] != ir.NoToken || got.Status[bad] != ir.StatusNaN {
-				return fmt.Errorf("V=%d: the NaN row has token %d (%s)", v, got.Tokens[bad], got.Status[bad])
+				return fmt.Errorf("at V=%d: the NaN row has token %d (%s)", v, got.Tokens[bad], got.Status[bad])
 			}
 			return without(got, base, others)
 		})
@@ -86,7 +86,7 @@ func nonFinite(ctx context.Context, p *probe) error {
 			err = expect(got, wants...)
 		}
 		if err != nil {
-			return fmt.Errorf("T=%v: %w", t, err)
+			return fmt.Errorf("at T=%v: %w", t, err)
 		}
 	}
 	return nil

@@ -73,7 +73,7 @@ func emptyBatch(ctx context.Context, p *probe) error {
 				return err
 			}
 			if len(got.Tokens)+len(got.Status)+len(got.Scores) != 0 {
-				return fmt.Errorf("V=%d: %d tokens for no rows", v, len(got.Tokens))
+				return fmt.Errorf("at V=%d: %d tokens for no rows", v, len(got.Tokens))
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func tinyTemperatures(ctx context.Context, p *probe) error {
 		}
 		for b, token := range got.Tokens {
 			if token%3 != 0 {
-				return fmt.Errorf("T=%v: token %d of logits 3e38, 2e38, 1", temps[b], token)
+				return fmt.Errorf("at T=%v: token %d of logits 3e38, 2e38, 1", temps[b], token)
 			}
 		}
 	}

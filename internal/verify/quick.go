@@ -94,8 +94,9 @@ func oddRows(ctx context.Context, p *probe) error {
 	clear(mask(6))
 	mask(6)[v/32] = 1 << (v % 32) >> 1 // the last token alone
 	pr.rows.Bias[8*v+7], pr.rows.Bias[8*v+300] = float32(math.Inf(1)), float32(math.Inf(1))
-	mask(8)[7/32] |= 1 << 7
-	mask(8)[300/32] |= 1 << (300 % 32)
+	for _, id := range []int{7, 300} {
+		mask(8)[id/32] |= 1 << (id % 32)
+	}
 	for i := range v {
 		pr.rows.Bias[10*v+i] = float32(math.Inf(-1))
 	}
