@@ -33,7 +33,7 @@ func TestEmitOnlyBuildHasNoForeignCode(t *testing.T) {
 }
 
 func TestEmitOnlyBuildIsStaticAndRuns(t *testing.T) {
-	if testing.Short() || runtime.GOOS != "linux" {
+	if testing.Short() || raceEnabled || runtime.GOOS != "linux" {
 		t.Skip("builds a program and reads ELF")
 	}
 	bin := filepath.Join(t.TempDir(), "fsgen")

@@ -34,6 +34,7 @@ func TestScripts(t *testing.T) {
 			// No GPU, so that every machine gives the same; no cache or ptxas of the user's.
 			e.Setenv("FSGEN_CUDA_LIB", filepath.Join(e.WorkDir, "no-libcuda.so"))
 			e.Setenv("FSGEN_CACHE_DIR", filepath.Join(e.WorkDir, "cache"))
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each of hundreds of processes
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
