@@ -35,9 +35,8 @@ type Block struct {
 	// ReadOnly makes a kernel's write a finding.
 	ReadOnly bool
 
-	data   []byte
-	wrote  []bool // by byte
-	shared bool   // part of the module's image
+	data  []byte
+	wrote []bool // by byte
 }
 
 // Alloc makes an allocation of n bytes, aligned to 256 as the CUDA driver does. Nobody has written it: reading it is a
@@ -105,7 +104,7 @@ func (m *Memory) describe(addr uint64) string {
 func (m *Memory) mapped(image []global) *Memory {
 	out := &Memory{}
 	for _, g := range image {
-		b := &Block{Name: g.name, Addr: g.addr, ReadOnly: g.ro, data: slices.Clone(g.data), wrote: make([]bool, len(g.data)), shared: true}
+		b := &Block{Name: g.name, Addr: g.addr, ReadOnly: g.ro, data: slices.Clone(g.data), wrote: make([]bool, len(g.data))}
 		for i := range b.wrote {
 			b.wrote[i] = true // variables without initialiser are zero
 		}

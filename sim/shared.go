@@ -1,7 +1,5 @@
 package sim
 
-import "fmt"
-
 // granule is what the async proxy moves: 16 bytes of shared memory, with what is known about accesses under way.
 type granule struct {
 	writing int32  // copies in flight that will write it
