@@ -189,7 +189,8 @@ func addResources(ctx context.Context, e *env, a *gen.Artifact) {
 		return
 	}
 	k := res.Kernels[0]
-	a.Manifest.Resources = &manifest.Resources{Registers: k.Registers, SpillBytes: k.SpillStores + k.SpillLoads, LocalBytes: k.Stack, SharedBytes: k.Shared}
+	a.Manifest.Resources = &manifest.Resources{Registers: k.Registers, SpillBytes: k.SpillStores + k.SpillLoads, LocalBytes: k.Stack,
+		SharedBytes: k.Shared}
 }
 
 // writeArtifacts writes all files or, if one cannot be written, none.

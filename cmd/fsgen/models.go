@@ -30,15 +30,23 @@ func runModels(_ context.Context, e *env, args []string) error {
 		list = []model.Preset{p}
 	}
 	if e.json {
-		enc := json.NewEncoder(e.stdout)
-		for _, p := range list {
-			if err := enc.Encode(map[string]any{"name": p.Name, "vocab": p.V, "hidden": p.D, "tied": p.Tied, "scale": p.Scale,
-				"softcap": p.Softcap, "repositories": p.Repos, "note": p.Note}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return modelsJSON(e, list)
 	}
+	return modelsTable(e, list)
+}
+
+func modelsJSON(e *env, list []model.Preset) error {
+	enc := json.NewEncoder(e.stdout)
+	for _, p := range list {
+		if err := enc.Encode(map[string]any{"name": p.Name, "vocab": p.V, "hidden": p.D, "tied": p.Tied, "scale": p.Scale,
+			"softcap": p.Softcap, "repositories": p.Repos, "note": p.Note}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func modelsTable(e *env, list []model.Preset) error {
 	w := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tVOCAB\tHIDDEN\tTIED\tLOGITS\tREPOSITORY")
 	for _, p := range list {

@@ -20,12 +20,7 @@ const (
 // setNoise reads seeds and positions.
 func (o *sampling) setNoise(e *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
 	if spec.Sampler == ir.Greedy {
-		for _, name := range []string{"seed", "position", "draw", "stream-tag"} {
-			if o.changed(name) {
-				return usagef("--greedy and --%s exclude each other: a greedy sampler draws nothing", name)
-			}
-		}
-		return nil
+		return o.refuseNoise()
 	}
 	rows.Draw, rows.StreamTag = o.draw, o.tag
 	if in.embedded && o.seed == "" && o.position == "" {
@@ -54,6 +49,16 @@ func (o *sampling) setNoise(e *env, in *opened, spec *sampler.Spec, rows *sample
 		rows.Positions, err = uint64Flag("--position", o.position, in.rows)
 	}
 	return err
+}
+
+// refuseNoise refuses what a greedy sampler would ignore.
+func (o *sampling) refuseNoise() error {
+	for _, name := range []string{"seed", "position", "draw", "stream-tag"} {
+		if o.changed(name) {
+			return usagef("--greedy and --%s exclude each other: a greedy sampler draws nothing", name)
+		}
+	}
+	return nil
 }
 
 // uint64Flag reads a number, or a .npy with one number or one a row.

@@ -46,23 +46,13 @@ func (r rowReader) ReadRows(ctx context.Context, dst []uint16, first, n int) err
 }
 
 func (s *source) open(ctx context.Context, e *env) (*opened, error) {
-	if s.model != "" && s.weights != "" {
-		return nil, usagef("--model and --weights exclude each other")
-	}
-	path := s.model + s.weights
-	if path == "" {
-		if s.hidden != "" {
-			return nil, usagef("--hidden needs --model or --weights")
-		}
-		return s.openEmbedded(e)
-	}
-	if s.hidden == "" {
-		return nil, usagef("want --hidden FILE.npy beside the weights")
-	}
-	if err := s.refusePreset(); err != nil {
+	if err := s.check(); err != nil {
 		return nil, err
 	}
-	h, err := model.LoadHead(ctx, path, model.HeadOptions{Vocab: s.vocab})
+	if s.model == "" && s.weights == "" {
+		return s.openEmbedded(e)
+	}
+	h, err := model.LoadHead(ctx, s.model+s.weights, model.HeadOptions{Vocab: s.vocab})
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +72,20 @@ func (s *source) open(ctx context.Context, e *env) (*opened, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+// check refuses sources that do not go together.
+func (s *source) check() error {
+	named := s.model != "" || s.weights != ""
+	switch {
+	case s.model != "" && s.weights != "":
+		return usagef("--model and --weights exclude each other")
+	case !named && s.hidden != "":
+		return usagef("--hidden needs --model or --weights")
+	case named && s.hidden == "":
+		return usagef("want --hidden FILE.npy beside the weights")
+	}
+	return s.refusePreset()
 }
 
 // refusePreset tells a preset's name, which emit takes, from a checkpoint that is not there.

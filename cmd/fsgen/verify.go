@@ -46,15 +46,7 @@ func runVerify(ctx context.Context, e *env, device string, o verify.Options) err
 	}
 	defer dev.Close()
 	e.release()
-	if e.terminal {
-		o.Progress = func(done, total int, what string) {
-			fmt.Fprintf(e.stderr, "\r\x1b[K%d/%d %s", done, total, what)
-		}
-	}
-	rep, err := verify.Run(ctx, dev, o)
-	if e.terminal {
-		fmt.Fprint(e.stderr, "\r\x1b[K")
-	}
+	rep, err := runSuite(ctx, e, dev, o)
 	if err != nil {
 		return err
 	}
@@ -65,6 +57,17 @@ func runVerify(ctx context.Context, e *env, device string, o verify.Options) err
 		return errVerify
 	}
 	return nil
+}
+
+// runSuite shows progress where somebody looks.
+func runSuite(ctx context.Context, e *env, dev *sampler.Device, o verify.Options) (*verify.Report, error) {
+	if e.terminal {
+		o.Progress = func(done, total int, what string) {
+			fmt.Fprintf(e.stderr, "\r\x1b[K%d/%d %s", done, total, what)
+		}
+		defer fmt.Fprint(e.stderr, "\r\x1b[K")
+	}
+	return verify.Run(ctx, dev, o)
 }
 
 func printReport(e *env, rep *verify.Report) error {
