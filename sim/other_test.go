@@ -6,27 +6,53 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/ptx"
 	"github.com/fsgen/fsgen/reference"
 	"github.com/fsgen/fsgen/sim"
-	"github.com/fsgen/fsgen/templates"
 )
+
+// streamBlock is the bytes of one copy of the stream kernel.
+const streamBlock = 16384
+
+// unitKernel reads a kernel that is no sampler, with what its text says of it.
+func unitKernel(t *testing.T, file, entry string) (string, *ptx.Func) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/sm_90_" + file + ".ptx")
+	require.NoError(t, err)
+	mod, err := ptx.Parse(string(text))
+	require.NoError(t, err)
+	return string(text), mod.Func(entry)
+}
+
+// params describes a kernel's parameters: pointers, but for those named.
+func params(f *ptx.Func, kinds map[string]manifest.Kind) []manifest.Param {
+	var out []manifest.Param
+	for _, v := range f.Params {
+		p := manifest.Param{Name: v.Name, Offset: v.Offset, Size: v.Size(), Kind: manifest.Pointer}
+		if k, ok := kinds[v.Name]; ok {
+			p.Kind = k
+		}
+		out = append(out, p)
+	}
+	return out
+}
 
 // The kernel that measures the memory floor: a ring of plain bulk copies.
 func TestStreamKernel(t *testing.T) {
-	k, err := templates.Stream(arch.SM90)
-	require.NoError(t, err)
-	m := &manifest.Kernel{Entry: templates.StreamEntry, Arch: "sm_90", Params: k.Params,
-		Launch: manifest.Launch{Cluster: [3]int{1, 1, 1}, Block: [3]int{templates.StreamThreads, 1, 1}, SharedBytes: templates.StreamShared}}
-	p, err := sim.Load(k.Module.String(), m)
+	text, f := unitKernel(t, "stream", "fsgen_stream")
+	m := &manifest.Kernel{Entry: f.Name, Arch: "sm_90", Params: params(f, map[string]manifest.Kind{"blocks": manifest.Scalar}),
+		Launch: manifest.Launch{Cluster: [3]int{1, 1, 1}, Block: f.ReqThreads, SharedBytes: 12*streamBlock + 12*8}}
+	p, err := sim.Load(text, m)
 	require.NoError(t, err)
 	const blocks = 31
-	data := make([]byte, blocks*templates.StreamBlock)
+	data := make([]byte, blocks*streamBlock)
 	var sum uint32 // of the first words, chosen so that the kernel writes it
 	for i := range blocks {
 		v := rand.Uint32()
@@ -34,7 +60,7 @@ func TestStreamKernel(t *testing.T) {
 			v = sum ^ 0x5F5E1001
 		}
 		sum ^= v
-		binary.LittleEndian.PutUint32(data[i*templates.StreamBlock:], v)
+		binary.LittleEndian.PutUint32(data[i*streamBlock:], v)
 	}
 	mem := sim.NewMemory()
 	sink := mem.Alloc("sink", 4)
@@ -47,15 +73,13 @@ func TestStreamKernel(t *testing.T) {
 
 // The noise alone, through its unit kernel: bits equal to the reference's, values within its bound.
 func TestNoiseKernel(t *testing.T) {
-	k, err := templates.NoiseUnit(arch.SM90)
-	require.NoError(t, err)
-	m := &manifest.Kernel{Entry: templates.NoiseEntry, Arch: "sm_90",
-		Launch: manifest.Launch{Cluster: [3]int{1, 1, 1}, Block: [3]int{templates.NoiseThreads, 1, 1}}}
+	text, f := unitKernel(t, "noise", "fsgen_noise")
+	m := &manifest.Kernel{Entry: f.Name, Arch: "sm_90", Launch: manifest.Launch{Cluster: [3]int{1, 1, 1}, Block: f.ReqThreads}}
 	const n = 1024 // whole blocks of 16 ids
 	mem := sim.NewMemory()
 	bits, noise := mem.Alloc("bits", 8*n), mem.Alloc("noise", 4*n)
 	l := sim.Launch{CTAs: 2, Pointers: map[string]uint64{}, Scalars: map[string]uint32{}}
-	for i, v := range k.Module.Func(templates.NoiseEntry).Params {
+	for i, v := range f.Params {
 		p := manifest.Param{Name: v.Name, Offset: v.Offset, Size: v.Size(), Kind: manifest.Pointer}
 		switch i {
 		case 0, 1:
@@ -67,7 +91,7 @@ func TestNoiseKernel(t *testing.T) {
 		}
 		m.Params = append(m.Params, p)
 	}
-	p, err := sim.Load(k.Module.String(), m)
+	p, err := sim.Load(text, m)
 	require.NoError(t, err)
 	rep, err := p.Run(context.Background(), mem, l)
 	require.NoError(t, err)
