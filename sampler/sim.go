@@ -65,6 +65,9 @@ func (h *simHead) plan(_ context.Context, spec Spec) (planBackend, error) {
 	}
 	p := &simPlan{head: h, spec: spec, artifacts: artifacts}
 	for _, a := range artifacts {
+		if a.Manifest.Arch != h.dev.arch.Name {
+			return nil, &InputError{"artifact", "the simulated architecture is " + h.dev.arch.Name, a.Manifest.Arch}
+		}
 		program, err := sim.Load(string(a.PTX), a.Manifest)
 		if err != nil {
 			return nil, err
