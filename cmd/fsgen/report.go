@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
 
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
@@ -12,8 +14,8 @@ import (
 type report struct {
 	Tokens []int32     `json:"tokens"`
 	Status []ir.Status `json:"status"`
-	Scores []any       `json:"scores,omitempty"`
-	Seeds  []uint64    `json:"seeds,omitempty"`
+	Scores []any       `json:"scores,omitzero"` // asked for, they are there for no rows too
+	Seeds  []uint64    `json:"seeds,omitzero"`
 	Device string      `json:"device"`
 	GPU    string      `json:"gpu,omitempty"`
 	RNG    string      `json:"rng,omitempty"`
@@ -33,23 +35,34 @@ func (o *sampling) print(e *env, dev *sampler.Device, spec sampler.Spec, res *sa
 		}
 		return nil
 	}
-	info := dev.Info()
-	r := report{Tokens: append([]int32{}, res.Tokens...), Status: append([]ir.Status{}, res.Status...), Seeds: res.Seeds, Device: info.Name, Kernel: res.Kernel,
+	return json.NewEncoder(e.stdout).Encode(o.report(dev.Info(), spec, res))
+}
+
+func (o *sampling) report(info sampler.Info, spec sampler.Spec, res *sampler.Result) report {
+	r := report{Tokens: append([]int32{}, res.Tokens...), Status: append([]ir.Status{}, res.Status...), Device: info.Name, Kernel: res.Kernel,
 		Transform: spec.Computation().Normalize().Chain.String(), Sampler: spec.Sampler.String()}
 	if info.Driver != "" {
 		r.GPU = info.Product
 	}
 	if spec.Sampler == ir.Gumbel {
-		r.RNG = ir.NoiseName
+		r.RNG, r.Seeds = ir.NoiseName, append([]uint64{}, res.Seeds...)
 	}
 	if o.score {
-		for i, s := range res.Scores {
-			if res.Status[i] == ir.StatusOK {
-				r.Scores = append(r.Scores, s)
-			} else {
-				r.Scores = append(r.Scores, nil) // JSON has no NaN
-			}
+		r.Scores = []any{}
+		for _, s := range res.Scores {
+			r.Scores = append(r.Scores, scoreValue(s))
 		}
 	}
-	return json.NewEncoder(e.stdout).Encode(r)
+	return r
+}
+
+// scoreValue is a score as JSON can hold it, which has neither NaN (no token) nor infinity (an infinite logit won).
+func scoreValue(s float32) any {
+	switch {
+	case math.IsNaN(float64(s)):
+		return nil
+	case math.IsInf(float64(s), 0):
+		return strconv.FormatFloat(float64(s), 'g', -1, 32)
+	}
+	return s
 }

@@ -74,6 +74,9 @@ func uint64Flag(flag, text string, rows int) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.DType() == "b1" {
+		return nil, fmt.Errorf("%s: %s is boolean: want integers", a.Name(), strings.TrimPrefix(flag, "--"))
+	}
 	v, err := a.Uint64s()
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -84,6 +85,9 @@ func (s *source) check() error {
 		return usagef("--hidden needs --model or --weights")
 	case named && s.hidden == "":
 		return usagef("want --hidden FILE.npy beside the weights")
+	}
+	if path := s.model + s.weights; strings.HasSuffix(path, ":") && !isFile(path) && !isDir(path) {
+		return usagef("--%s: %q names no tensor after the colon", map[bool]string{true: "model", false: "weights"}[s.model != ""], path)
 	}
 	return s.refusePreset()
 }
