@@ -66,9 +66,7 @@ func (o *emission) run(ctx context.Context, e *env, args []string) error {
 	if o.out == "-" && len(artifacts) > 1 {
 		return usagef("emit: -o - takes one kernel; these are %d: name a directory", len(artifacts))
 	}
-	for _, a := range artifacts {
-		addResources(ctx, e, a)
-	}
+	addAllResources(ctx, e, artifacts)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -173,6 +171,16 @@ func encode(a *gen.Artifact, format string) []byte {
 func printOne(e *env, a *gen.Artifact, formats []string) error {
 	_, err := e.stdout.Write(encode(a, formats[0]))
 	return err
+}
+
+// addAllResources assembles every kernel, which takes a second each.
+func addAllResources(ctx context.Context, e *env, artifacts []*gen.Artifact) {
+	line := e.status()
+	defer line.clear()
+	for i, a := range artifacts {
+		line.set(fmt.Sprintf("assembling kernel %d of %d", i+1, len(artifacts)))
+		addResources(ctx, e, a)
+	}
 }
 
 // addResources records what ptxas says of a kernel, where it is at hand.

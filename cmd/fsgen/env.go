@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -14,6 +15,7 @@ type env struct {
 	stdout, stderr io.Writer
 	terminal       bool // stderr is one: progress may show
 	json           bool
+	patience       time.Duration // how long work may take before progress shows
 
 	held     []string // notes that wait for release
 	released bool

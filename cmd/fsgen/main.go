@@ -58,7 +58,7 @@ func commands() []*command { return registry }
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first Ctrl-C asks, the second ends the process
-	code := run(ctx, &env{stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stderr)}, os.Args[1:])
+	code := run(ctx, &env{stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stderr), patience: patience}, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

@@ -155,11 +155,14 @@ func (o *sampling) sampleOn(ctx context.Context, e *env, dev *sampler.Device, in
 	if a, info := spec.Artifact, dev.Info(); a != nil && a.Manifest.Arch != info.Arch {
 		return nil, fmt.Errorf("%s is a kernel for %s: device %s runs those for %s", o.kernel, a.Manifest.Arch, info.Name, info.Arch)
 	}
-	head, err := dev.LoadHead(ctx, sampler.Weights{Source: in.weights, Vocab: in.vocab, Hidden: in.width})
+	line := e.status()
+	defer line.clear()
+	head, err := dev.LoadHead(ctx, sampler.Weights{Source: in.watch(line), Vocab: in.vocab, Hidden: in.width})
 	if err != nil {
 		return nil, err
 	}
 	defer head.Close()
+	line.set("preparing kernels")
 	plan, err := head.Plan(ctx, spec)
 	if err != nil {
 		if o.kernel != "" {
@@ -168,7 +171,9 @@ func (o *sampling) sampleOn(ctx context.Context, e *env, dev *sampler.Device, in
 		return nil, tileError(o.tile, err)
 	}
 	defer plan.Close()
+	line.clear()
 	e.release()
+	line.set(fmt.Sprintf("sampling %d rows", in.rows))
 	return plan.Sample(ctx, in.hidden, rows)
 }
 

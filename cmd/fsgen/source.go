@@ -46,6 +46,24 @@ func (r rowReader) ReadRows(ctx context.Context, dst []uint16, first, n int) err
 	return r.t.ReadRows(ctx, dst, first, n, nil)
 }
 
+// watched says how far the weights are loaded.
+type watched struct {
+	sampler.RowReader
+	line  *statusLine
+	rows  int
+	bytes int64 // of the loaded weights
+}
+
+func (o *opened) watch(line *statusLine) sampler.RowReader {
+	return watched{o.weights, line, o.vocab, 2 * int64(o.vocab) * int64(o.width)}
+}
+
+func (w watched) ReadRows(ctx context.Context, dst []uint16, first, n int) error {
+	err := w.RowReader.ReadRows(ctx, dst, first, n)
+	w.line.set(fmt.Sprintf("loading weights: %d%% of %.1f GB", 100*(first+n)/w.rows, float64(w.bytes)/1e9))
+	return err
+}
+
 func (s *source) open(ctx context.Context, e *env) (*opened, error) {
 	if err := s.check(); err != nil {
 		return nil, err

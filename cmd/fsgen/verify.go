@@ -61,12 +61,9 @@ func runVerify(ctx context.Context, e *env, device string, o verify.Options) err
 
 // runSuite shows progress where somebody looks.
 func runSuite(ctx context.Context, e *env, dev *sampler.Device, o verify.Options) (*verify.Report, error) {
-	if e.terminal {
-		o.Progress = func(done, total int, what string) {
-			fmt.Fprintf(e.stderr, "\r\x1b[K%d/%d %s", done, total, what)
-		}
-		defer fmt.Fprint(e.stderr, "\r\x1b[K")
-	}
+	line := e.status()
+	defer line.clear()
+	o.Progress = func(done, total int, what string) { line.set(fmt.Sprintf("%d/%d %s", done, total, what)) }
 	return verify.Run(ctx, dev, o)
 }
 
