@@ -19,6 +19,7 @@ import (
 
 var doctorCommand = &command{
 	name: "doctor", args: "[--require-gpu]", short: "say what fsgen finds on this machine",
+	examples: "  fsgen doctor\n  fsgen doctor --require-gpu --json     for scripts: exit code 3 without a GPU\n",
 	setup: func(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 		require := f.Bool("require-gpu", false, "exit with 3 if no GPU can be used")
 		return func(_ context.Context, e *env, args []string) error {
@@ -38,8 +39,9 @@ type finding struct {
 }
 
 func runDoctor(e *env, requireGPU bool) error {
-	gpu, gpuErr := findGPU()
-	findings := []finding{{"platform", true, runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version()}, gpu, findCache(), findPTXAS()}
+	findings := []finding{{"platform", true, runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version()}}
+	gpus, gpuErr := findGPUs()
+	findings = append(append(findings, gpus...), findCache(), findPTXAS())
 	var kernels []string
 	for _, a := range arch.All() {
 		kernels = append(kernels, a.Name+" ("+a.Target.String()+")")
@@ -54,14 +56,32 @@ func runDoctor(e *env, requireGPU bool) error {
 	return nil
 }
 
-func findGPU() (finding, error) {
-	dev, err := sampler.Open(sampler.CUDA)
+// findGPUs describes the driver and every GPU. The error says why no GPU can be used, if none can.
+func findGPUs() (found []finding, err error) {
+	driver, n := findDriver()
+	found = []finding{driver}
+	if !driver.OK {
+		_, err = findGPU(sampler.CUDA)
+		return append(found, finding{"gpu", false, "no usable GPU, for want of a driver"}), err
+	}
+	for i := range max(n, 1) { // of none, the sampler says why the first cannot be had
+		gpu, openErr := findGPU(fmt.Sprintf("%s:%d", sampler.CUDA, i))
+		if i == 0 || openErr == nil { // one that can be used is enough
+			err = openErr
+		}
+		found = append(found, gpu)
+	}
+	return found, err
+}
+
+func findGPU(device string) (finding, error) {
+	dev, err := sampler.Open(device)
 	if err != nil {
-		return finding{"gpu", false, oneLine(err)}, err
+		return finding{"gpu", false, trimmed(err)}, err
 	}
 	defer dev.Close()
 	i := dev.Info()
-	return finding{"gpu", true, fmt.Sprintf("%s: %s, kernels for %s, driver %s, %s", i.Name, i.Product, i.Arch, i.Driver, i.UUID)}, nil
+	return finding{"gpu", true, fmt.Sprintf("%s: %s, kernels for %s, %s", i.Name, i.Product, i.Arch, i.UUID)}, nil
 }
 
 func findCache() finding {

@@ -40,7 +40,7 @@ func (e *env) release() {
 
 // fail prints an error as one line.
 func (e *env) fail(ctx context.Context, err error) {
-	text := oneLine(err)
+	text := trimmed(err)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		text = "interrupted"
 	}
@@ -75,9 +75,10 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// reason is an error without the name of the package that it comes from: the flag before it says where.
-func reason(err error) string {
-	text := err.Error()
+// reason is an error without the name of the package that it comes from: what stands before it says where.
+func reason(err error) string { return withoutPackage(err.Error()) }
+
+func withoutPackage(text string) string {
 	for _, p := range []string{"ir: ", "arch: ", "tiling: ", "sampler: ", "gen: "} {
 		if rest, ok := strings.CutPrefix(text, p); ok {
 			return rest
@@ -85,3 +86,6 @@ func reason(err error) string {
 	}
 	return text
 }
+
+// trimmed is an error as people read it: one line, without the name of a package.
+func trimmed(err error) string { return withoutPackage(oneLine(err)) }

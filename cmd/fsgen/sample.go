@@ -143,7 +143,7 @@ func openDevice(e *env, name string) (*sampler.Device, error) {
 	if name == sampler.Auto {
 		info := dev.Info()
 		if info.Fallback != nil {
-			e.note("device cpu: %v", oneLine(info.Fallback))
+			e.note("device cpu: %s", trimmed(info.Fallback))
 		} else {
 			e.note("device %s (%s)", info.Name, info.Product)
 		}
