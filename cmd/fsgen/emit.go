@@ -104,7 +104,7 @@ func (o *emission) artifacts(e *env) ([]*gen.Artifact, error) {
 	for _, r := range reqs {
 		a, err := gen.Emit(r)
 		if err != nil {
-			return nil, tileError(o.tile, err)
+			return nil, tileError(o.tile, r.Arch.Name, err)
 		}
 		if !seen[a.Name()] {
 			seen[a.Name()] = true

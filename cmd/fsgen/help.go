@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -15,7 +16,7 @@ func help(e *env, args []string) error {
 	if len(args) > 1 {
 		return usagef("help: unexpected argument %q", args[1])
 	}
-	if len(args) > 0 {
+	if len(args) > 0 && args[0] != "help" {
 		c := find(args[0])
 		if c == nil {
 			return usagef("unknown command %q%s: try fsgen help", args[0], suggest(args[0], commandNames()))
@@ -52,7 +53,7 @@ func (c *command) help(e *env) error {
 func suggest(word string, known []string) string {
 	best, distance := "", 3
 	for _, k := range known {
-		if d := editDistance(word, k); d < distance {
+		if d := editDistance(word, k); d < distance && 2*d <= len(strings.TrimLeft(word, "-")) {
 			best, distance = k, d
 		}
 	}
@@ -62,14 +63,20 @@ func suggest(word string, known []string) string {
 	return fmt.Sprintf(" (did you mean %s?)", best)
 }
 
+// suggestFlag names the flag that was meant: --ouput, or -output with one dash too few.
 func suggestFlag(err error, flags *pflag.FlagSet) string {
-	_, name, ok := strings.Cut(err.Error(), "unknown flag: --")
-	if !ok {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
 		return ""
 	}
+	word := unknown.GetSpecifiedName()
+	if short := unknown.GetSpecifiedShortnames(); short != "" {
+		word = short
+	}
+	word, _, _ = strings.Cut(word, "=")
 	var names []string
-	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return suggest(name, names)
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return suggest("--"+word, names)
 }
 
 // editDistance counts insertions, deletions and replacements (Levenshtein).

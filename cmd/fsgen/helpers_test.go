@@ -18,6 +18,7 @@ func TestSuggestNamesOnlyWhatIsNear(t *testing.T) {
 	assert.Equal(t, " (did you mean emit?)", suggest("emti", commandNames()))
 	assert.Empty(t, suggest("frobnicate", commandNames()))
 	assert.Empty(t, suggest("", commandNames()))
+	assert.Empty(t, suggest("ab", []string{"ls", "rm"}), "every word of two letters is near another")
 	assert.Equal(t, 3, editDistance("", "abc"))
 	assert.Equal(t, 3, editDistance("abc", ""))
 	assert.Equal(t, 3, editDistance("kitten", "sitting"))

@@ -14,7 +14,8 @@ import (
 
 var modelsCommand = &command{
 	name: "models", args: "[NAME]", short: "list the models that are known by name",
-	setup: func(*pflag.FlagSet) func(context.Context, *env, []string) error { return runModels },
+	examples: "  fsgen models\n  fsgen models qwen3-8b\n  fsgen models Qwen/Qwen3-8B --json\n",
+	setup:    func(*pflag.FlagSet) func(context.Context, *env, []string) error { return runModels },
 }
 
 func runModels(_ context.Context, e *env, args []string) error {
@@ -31,6 +32,9 @@ func runModels(_ context.Context, e *env, args []string) error {
 	}
 	if e.json {
 		return modelsJSON(e, list)
+	}
+	if len(args) == 1 {
+		return modelDetails(e, list[0])
 	}
 	return modelsTable(e, list)
 }
@@ -56,8 +60,23 @@ func modelsTable(e *env, list []model.Preset) error {
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%v\t%s\t%s\n", p.Name, p.V, p.D, p.Tied, logitsNote(p), repo)
 	}
-	if len(list) == 1 && list[0].Note != "" {
-		defer fmt.Fprintln(e.stdout, list[0].Note)
+	return w.Flush()
+}
+
+// modelDetails prints all that is known of one model.
+func modelDetails(e *env, p model.Preset) error {
+	weights := "a matrix of their own"
+	if p.Tied {
+		weights = "the token embedding"
+	}
+	w := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(w, "name\t%s\nvocabulary\t%d\nhidden size\t%d\n", p.Name, p.V, p.D)
+	fmt.Fprintf(w, "weights\t%s, %.2f GB in bf16\nlogits\t%s\n", weights, 2*float64(p.V)*float64(p.D)/1e9, logitsNote(p))
+	for i, r := range p.Repos {
+		fmt.Fprintf(w, "%s\t%s\n", map[bool]string{true: "repositories"}[i == 0], r)
+	}
+	if p.Note != "" {
+		fmt.Fprintf(w, "note\t%s\n", p.Note)
 	}
 	return w.Flush()
 }

@@ -107,10 +107,10 @@ func parseTile(s string) (tiling.Tile, error) {
 }
 
 // tileError turns the rejection of a tile that was asked for into a mistake in the command line.
-func tileError(asked string, err error) error {
+func tileError(asked, arch string, err error) error {
 	var reject *tiling.Reject
 	if asked != "" && errors.As(err, &reject) {
-		return usagef("--tile: %s: %s", reject.Tile, reject.Reason)
+		return usagef("--tile: %s on %s: %s", reject.Tile, arch, reject.Reason)
 	}
 	return err
 }

@@ -168,7 +168,7 @@ func (o *sampling) sampleOn(ctx context.Context, e *env, dev *sampler.Device, in
 		if o.kernel != "" {
 			return nil, fmt.Errorf("%s: %w", o.kernel, err)
 		}
-		return nil, tileError(o.tile, err)
+		return nil, tileError(o.tile, dev.Info().Arch, err)
 	}
 	defer plan.Close()
 	line.clear()
