@@ -14,7 +14,8 @@ import (
 
 var completionCommand = &command{
 	name: "completion", args: "bash|zsh|fish", short: "print a completion script", noJSON: true,
-	examples: "  source <(fsgen completion bash)\n",
+	examples: "  source <(fsgen completion bash)\n  source <(fsgen completion zsh)      after compinit\n" +
+		"  fsgen completion fish > ~/.config/fish/completions/fsgen.fish\n",
 	setup: func(*pflag.FlagSet) func(context.Context, *env, []string) error {
 		return func(_ context.Context, e *env, args []string) error {
 			if len(args) != 1 {
@@ -24,7 +25,7 @@ var completionCommand = &command{
 			case "bash":
 				fmt.Fprint(e.stdout, bashCompletion())
 			case "zsh":
-				fmt.Fprint(e.stdout, "#compdef fsgen\nautoload -U +X bashcompinit && bashcompinit\n"+bashCompletion())
+				fmt.Fprint(e.stdout, zshCompletion())
 			case "fish":
 				fmt.Fprint(e.stdout, fishCompletion())
 			default:
@@ -51,18 +52,22 @@ func modelNames() string {
 	return strings.Join(names, " ")
 }
 
+func archNames() string {
+	var names []string
+	for _, a := range arch.All() {
+		names = append(names, a.Name)
+	}
+	return strings.Join(names, " ")
+}
+
 // choice is what may stand after a word.
 type choice struct{ after, words string }
 
 // flagValues are the words that complete a flag's value. What is a path is left to the shell.
 func flagValues() []choice {
-	var archs []string
-	for _, a := range arch.All() {
-		archs = append(archs, a.Name)
-	}
 	return []choice{
-		{"--device", "auto cpu cuda sim:" + strings.Join(archs, " sim:")},
-		{"--arch", strings.Join(archs, " ")},
+		{"--device", "auto cpu cuda sim:" + strings.ReplaceAll(archNames(), " ", " sim:")},
+		{"--arch", archNames()},
 		{"--sampler", "gumbel greedy"},
 		{"--suite", strings.Join(verify.Suites(), " ")},
 		{"--format", "ptx json ptx,json"},
@@ -76,27 +81,54 @@ func arguments() []choice {
 	}
 }
 
-// bashCompletion completes commands, then flags and arguments of the command, and values after a flag.
+// bashHead finds the word under the cursor and the one before it. Bash splits words at = and :, so that --device=cpu and
+// sim:sm_90 are three.
+const bashHead = `_fsgen() {
+	local cur=${COMP_WORDS[COMP_CWORD]} prev= command=${COMP_WORDS[1]} list=
+	COMPREPLY=()
+	((COMP_CWORD > 0)) && prev=${COMP_WORDS[COMP_CWORD-1]}
+	if [[ $cur == "=" || $cur == ":" ]]; then
+		prev+=$cur cur=
+	elif [[ $prev == "=" || $prev == ":" ]] && ((COMP_CWORD > 1)); then
+		prev=${COMP_WORDS[COMP_CWORD-2]}$prev
+	fi
+	case ${prev%=} in
+`
+
+const bashTail = `		esac
+	fi
+	COMPREPLY=($(compgen -W "$list" -- "$cur"))
+}
+complete -o default -F _fsgen fsgen
+`
+
+// bashCompletion completes commands, then flags and arguments of the command, and values after a flag. The script runs in
+// zsh too, where the name "words" is taken.
 func bashCompletion() string {
 	var b strings.Builder
-	b.WriteString("_fsgen() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev= command=${COMP_WORDS[1]} words=\n\tCOMPREPLY=()\n")
-	b.WriteString("\t((COMP_CWORD > 0)) && prev=${COMP_WORDS[COMP_CWORD-1]}\n\tcase $prev in\n")
+	b.WriteString(bashHead)
 	for _, v := range flagValues() {
-		fmt.Fprintf(&b, "\t%s) words=%q ;;\n", v.after, v.words)
+		fmt.Fprintf(&b, "\t%s) list=%q ;;\n", v.after, v.words)
 	}
-	fmt.Fprintf(&b, "\t--model) if [[ $command == emit ]]; then words=%q; else return; fi ;;\n", modelNames())
-	b.WriteString("\t--weights|--hidden|--mask|--bias|--kernel|--output|-o) return ;;\n\tesac\n")
-	fmt.Fprintf(&b, "\tif [[ -z $words ]] && ((COMP_CWORD == 1)); then words=%q\n", strings.Join(commandNames(), " ")+" help")
-	b.WriteString("\tfi\n\tif [[ -z $words && $cur != -* ]] && ((COMP_CWORD == 2)); then\n\t\tcase $command in\n")
+	fmt.Fprintf(&b, "\tsim:) list=%q ;;\n\t*:) return ;;\n", archNames())
+	fmt.Fprintf(&b, "\t--model) if [[ $command == emit ]]; then list=%q; else return; fi ;;\n", modelNames())
+	b.WriteString("\t--weights|--hidden|--temperature|--seed|--position|--mask|--bias|--kernel|--output|-o) return ;;\n\tesac\n")
+	fmt.Fprintf(&b, "\tif [[ -z $list ]] && ((COMP_CWORD == 1)); then list=%q\n", strings.Join(commandNames(), " ")+" help")
+	b.WriteString("\tfi\n\tif [[ -z $list && $cur != -* ]] && ((COMP_CWORD == 2)); then\n\t\tcase $command in\n")
 	for _, a := range arguments() {
-		fmt.Fprintf(&b, "\t\t%s) words=%q ;;\n", a.after, a.words)
+		fmt.Fprintf(&b, "\t\t%s) list=%q ;;\n", a.after, a.words)
 	}
-	b.WriteString("\t\tesac\n\tfi\n\tif [[ -z $words ]]; then\n\t\tcase $command in\n")
+	b.WriteString("\t\tesac\n\tfi\n\tif [[ -z $list ]]; then\n\t\tcase $command in\n")
 	for _, c := range commands() {
-		fmt.Fprintf(&b, "\t\t%s) words=%q ;;\n", c.name, strings.Join(flagWords(c), " "))
+		fmt.Fprintf(&b, "\t\t%s) list=%q ;;\n", c.name, strings.Join(flagWords(c), " "))
 	}
-	b.WriteString("\t\tesac\n\tfi\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -o default -F _fsgen fsgen\n")
+	b.WriteString(bashTail)
 	return b.String()
+}
+
+// zshCompletion is bash's, through zsh's own emulation.
+func zshCompletion() string {
+	return "#compdef fsgen\nautoload -U +X bashcompinit && bashcompinit\n" + bashCompletion()
 }
 
 func fishCompletion() string {

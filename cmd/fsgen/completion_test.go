@@ -29,6 +29,22 @@ func TestBashCompletionParses(t *testing.T) {
 	assert.Empty(t, bash(t, file))
 }
 
+// TestCompletionParsesInOtherShells needs zsh and fish, which few machines have.
+func TestCompletionParsesInOtherShells(t *testing.T) {
+	for shell, script := range map[string]string{"zsh": zshCompletion(), "fish": fishCompletion()} {
+		t.Run(shell, func(t *testing.T) {
+			if _, err := exec.LookPath(shell); err != nil {
+				t.Skipf("%s is not here", shell)
+			}
+			file := filepath.Join(t.TempDir(), "fsgen."+shell)
+			require.NoError(t, os.WriteFile(file, []byte(script), 0o600))
+			out, err := exec.Command(shell, "-n", file).CombinedOutput()
+			assert.NoError(t, err)
+			assert.Empty(t, string(out))
+		})
+	}
+}
+
 // complete gives what bash offers for the last word.
 func complete(t *testing.T, words ...string) []string {
 	t.Helper()
@@ -57,6 +73,14 @@ func TestBashCompletes(t *testing.T) {
 		{[]string{"sample", "--model", "qwen"}, nil}, // a directory: the shell's own completion
 		{[]string{"emit", "-o", ""}, nil},
 		{[]string{"nonsense", ""}, nil},
+		// As bash splits --device=cu, --device=, --device sim:sm_9, --device sim: and --weights w.safetensors:l.
+		{[]string{"sample", "--device", "=", "cu"}, []string{"cuda"}},
+		{[]string{"sample", "--device", "="}, []string{"auto", "cpu", "cuda", "sim:sm_90", "sim:sm_100"}},
+		{[]string{"sample", "--device", "sim", ":", "sm_9"}, []string{"sm_90"}},
+		{[]string{"sample", "--device", "sim", ":"}, []string{"sm_90", "sm_100"}},
+		{[]string{"sample", "--weights", "w.safetensors", ":", "l"}, nil},
+		{[]string{"sample", "--weights", "w.safetensors", ":"}, nil},
+		{[]string{"sample", "--weights", "=", "w"}, nil},
 	} {
 		assert.ElementsMatch(t, c.want, complete(t, c.words...), "%q", c.words)
 	}
