@@ -131,16 +131,28 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	if err != nil {
 		return nil, err
 	}
+	archs, err := parseArchs(o.archs)
+	if err != nil {
+		return nil, err
+	}
 	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Score: o.score}
 	var out []gen.Request
-	for _, name := range strings.Split(o.archs, ",") {
+	for _, a := range archs {
+		for _, b := range batches {
+			out = append(out, gen.Request{Arch: a, Computation: c, Shape: shape, Batch: b, Tile: tile})
+		}
+	}
+	return out, nil
+}
+
+func parseArchs(s string) ([]arch.Arch, error) {
+	var out []arch.Arch
+	for _, name := range strings.Split(s, ",") {
 		a, err := arch.Lookup(strings.TrimSpace(name))
 		if err != nil {
 			return nil, usagef("--arch: %s", reason(err))
 		}
-		for _, b := range batches {
-			out = append(out, gen.Request{Arch: a, Computation: c, Shape: shape, Batch: b, Tile: tile})
-		}
+		out = append(out, a)
 	}
 	return out, nil
 }

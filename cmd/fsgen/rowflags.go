@@ -24,11 +24,7 @@ func (o *sampling) setNoise(e *env, in *opened, spec *sampler.Spec, rows *sample
 	}
 	rows.Draw, rows.StreamTag = o.draw, o.tag
 	if in.embedded && o.seed == "" && o.position == "" {
-		for i := range in.rows {
-			rows.Seeds = append(rows.Seeds, uint64(embeddedSeed+i))
-		}
-		rows.Positions = []uint64{embeddedPosition}
-		e.note("seeds %d to %d, position %d (--seed and --position choose others)", embeddedSeed, embeddedSeed+in.rows-1, embeddedPosition)
+		embeddedNoise(e, in, rows)
 		return nil
 	}
 	if o.seed != "" && o.position == "" {
@@ -49,6 +45,14 @@ func (o *sampling) setNoise(e *env, in *opened, spec *sampler.Spec, rows *sample
 		rows.Positions, err = uint64Flag("--position", o.position, in.rows)
 	}
 	return err
+}
+
+func embeddedNoise(e *env, in *opened, rows *sampler.Rows) {
+	for i := range in.rows {
+		rows.Seeds = append(rows.Seeds, uint64(embeddedSeed+i))
+	}
+	rows.Positions = []uint64{embeddedPosition}
+	e.note("seeds %d to %d, position %d (--seed and --position choose others)", embeddedSeed, embeddedSeed+in.rows-1, embeddedPosition)
 }
 
 // refuseNoise refuses what a greedy sampler would ignore.
@@ -120,7 +124,11 @@ func (o *sampling) setTemperature(_ *env, in *opened, spec *sampler.Spec, rows *
 		rows.Temperature = []float32{float32(t)}
 		return nil
 	}
-	a, err := model.ReadNpy(o.temperature)
+	return readTemperatures(o.temperature, in, rows)
+}
+
+func readTemperatures(path string, in *opened, rows *sampler.Rows) error {
+	a, err := model.ReadNpy(path)
 	if err != nil {
 		return err
 	}

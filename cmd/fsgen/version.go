@@ -15,7 +15,7 @@ import (
 )
 
 var versionCommand = &command{
-	name: "version", short: "print versions",
+	name: "version", short: "print versions", examples: "  fsgen version --json\n",
 	setup: func(*pflag.FlagSet) func(context.Context, *env, []string) error {
 		return func(_ context.Context, e *env, args []string) error {
 			if err := noArgs("version", args); err != nil {
