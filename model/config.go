@@ -1,7 +1,6 @@
 package model
 
 import (
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -59,20 +58,13 @@ func ReadConfig(path string) (*Config, error) {
 
 // readSmall reads a regular file of at most max bytes.
 func readSmall(path string, max int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, size, err := openRegular(path)
 	if err != nil {
-		return nil, failOpen(path, err)
+		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
-	if err != nil {
-		return nil, failOpen(path, err)
-	}
-	if st.Size() > max {
-		return nil, fail(ErrMalformed, path, "file is too large to be this", "%d bytes, at most %d", st.Size(), max)
+	if size > max {
+		return nil, fail(ErrMalformed, path, "file is too large to be this", "%d bytes, at most %d", size, max)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, max))
 	if err != nil {

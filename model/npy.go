@@ -2,10 +2,8 @@ package model
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,19 +34,12 @@ const (
 
 // ReadNpy reads a .npy file. Errors are *FileError.
 func ReadNpy(path string) (*Array, error) {
-	f, err := os.Open(path)
+	f, size, err := openRegular(path)
 	if err != nil {
-		return nil, failOpen(path, err)
+		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
-	if err != nil {
-		return nil, failOpen(path, err)
-	}
-	return DecodeNpy(path, f, st.Size())
+	return DecodeNpy(path, f, size)
 }
 
 // DecodeNpy is ReadNpy from any random-access source of size bytes; name is used in errors.

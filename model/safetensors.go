@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"slices"
 )
 
@@ -34,19 +33,11 @@ type Tensor struct {
 
 // Open opens a safetensors file and checks its header. No tensor data is read. Errors are *FileError.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, size, err := openRegular(path)
 	if err != nil {
-		return nil, failOpen(path, err)
+		return nil, err
 	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
-	if err != nil {
-		f.Close()
-		return nil, failOpen(path, err)
-	}
-	file, err := NewFile(path, f, st.Size())
+	file, err := NewFile(path, f, size)
 	if err != nil {
 		f.Close()
 		return nil, err

@@ -18,18 +18,19 @@ type cudaKernel struct {
 	mod      *driver.Module
 	fn       *driver.Function
 	resident int // CTAs that the GPU holds at once
+	weights  driver.TensorMap
 	setters  []setter
 }
 
 // setter fills in one parameter of a launch.
 type setter func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error
 
-func (d *cudaDevice) loadKernel(ctx context.Context, a *gen.Artifact) (*cudaKernel, error) {
-	k := &cudaKernel{m: a.Manifest}
+func (h *cudaHead) loadKernel(ctx context.Context, a *gen.Artifact) (*cudaKernel, error) {
+	d, k := h.dev, &cudaKernel{m: a.Manifest}
 	if err := gen.CheckPTX(a.Manifest, a.PTX); err != nil {
 		return nil, err
 	}
-	if !a.Manifest.Target.RunsOn(archCapability(d)) {
+	if !a.Manifest.Target.RunsOn(h.dev.dev.ComputeCapability()) {
 		return nil, &InputError{"kernel target", "want one that runs on " + d.dev.Name(), a.Manifest.Target}
 	}
 	for _, p := range a.Manifest.Params {
@@ -43,16 +44,24 @@ func (d *cudaDevice) loadKernel(ctx context.Context, a *gen.Artifact) (*cudaKern
 	if k.mod, err = d.load(ctx, a.PTX); err != nil {
 		return nil, err
 	}
-	if err := k.prepare(d); err != nil {
+	if err := k.prepare(h); err != nil {
 		k.mod.Close()
 		return nil, err
 	}
 	return k, nil
 }
 
-// prepare finds the entry, raises its shared memory and asks how many CTAs fit.
-func (k *cudaKernel) prepare(d *cudaDevice) error {
+// prepare encodes the weights' tensor map, finds the entry, raises its shared memory and asks how many CTAs fit.
+func (k *cudaKernel) prepare(h *cudaHead) error {
+	d := h.dev
+	p := k.m.Param(templates.ParamWeights)
+	if p == nil || p.Map == nil {
+		return &InputError{"kernel parameter", "a kernel has a tensor map of the weights", templates.ParamWeights}
+	}
 	var err error
+	if k.weights, err = h.encode(&driver.TensorMapSpec{}, p.Map, h.ptr, h.shape.Vocab, h.ld); err != nil {
+		return err
+	}
 	if k.fn, err = k.mod.Function(k.m.Entry); err != nil {
 		return err
 	}
@@ -121,10 +130,15 @@ func stride(perRow func(a *DeviceArgs) bool) setter {
 // setters know every parameter that fsgen's kernels have.
 var setters = map[string]setter{
 	templates.ParamWeights: func(l *Launcher, p *driver.Params, i int, _ *DeviceArgs) error {
-		return l.setMap(p, i, l.plan.head.ptr, l.plan.head.shape.Vocab, l.plan.head.ld)
+		p.SetTensorMap(i, &l.kernel.weights)
+		return nil
 	},
 	templates.ParamHidden: func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error {
-		return l.setMap(p, i, driver.DevicePtr(a.Hidden), a.Batch, a.HiddenLD)
+		m, err := l.plan.head.encode(&l.hidden, l.kernel.m.Params[i].Map, driver.DevicePtr(a.Hidden), a.Batch, a.HiddenLD)
+		if err == nil {
+			p.SetTensorMap(i, &m)
+		}
+		return err
 	},
 	templates.ParamVocab:             scalar(func(l *Launcher, _ *DeviceArgs) int { return l.plan.head.shape.Vocab }),
 	templates.ParamHiddenSize:        scalar(func(l *Launcher, _ *DeviceArgs) int { return l.plan.head.shape.Hidden }),

@@ -45,8 +45,8 @@ type Launcher struct {
 	space  *driver.Buffer
 	rows   int // that the workspace holds
 	params []*driver.Params
-	maps   [2]driver.TensorMapSpec
 	kernel *cudaKernel // of the launch under way
+	hidden driver.TensorMapSpec
 }
 
 // ticketBytes keeps the ticket in a cache line of its own, ahead of the keys.
@@ -125,7 +125,7 @@ func (l *Launcher) Launch(stream uintptr, a *DeviceArgs) error {
 	if err := l.check(a); err != nil {
 		return err
 	}
-	i := l.plan.choose(a.Batch)
+	i := l.plan.widths.choose(a.Batch)
 	k, params := l.plan.list[i], l.params[i]
 	l.kernel = k
 	for j, set := range k.setters {
@@ -154,23 +154,17 @@ func (l *Launcher) check(a *DeviceArgs) error {
 	return nil
 }
 
-// setMap encodes a tensor map of [rows, hidden] bf16 at an address.
-func (l *Launcher) setMap(p *driver.Params, i int, addr driver.DevicePtr, rows, ld int) error {
-	m := l.kernel.m.Params[i].Map
-	spec := &l.maps[i&1]
+// encode makes a tensor map of a bf16 matrix [rows, hidden] at an address, with the box that a kernel wants. It fills in
+// spec, which the driver's call keeps from the stack: launches bring their own, and allocate nothing.
+func (h *cudaHead) encode(spec *driver.TensorMapSpec, m *manifest.Map, addr driver.DevicePtr, rows, ld int) (driver.TensorMap, error) {
 	*spec = driver.TensorMapSpec{
 		Type: driver.BFloat16, Rank: 2, Address: addr,
-		Dims:    [5]uint64{uint64(l.plan.head.shape.Hidden), uint64(rows)},
+		Dims:    [5]uint64{uint64(h.shape.Hidden), uint64(rows)},
 		Strides: [4]uint64{uint64(ld) * 2},
 		Box:     [5]uint32{m.Box[0], m.Box[1]},
 		Swizzle: driver.Swizzle128B, L2Promotion: l2Promotion(m),
 	}
-	encoded, err := l.plan.head.dev.ctx.EncodeTiled(spec)
-	if err != nil {
-		return err
-	}
-	p.SetTensorMap(i, &encoded)
-	return nil
+	return h.dev.ctx.EncodeTiled(spec)
 }
 
 func l2Promotion(m *manifest.Map) driver.L2Promotion {

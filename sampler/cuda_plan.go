@@ -9,16 +9,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/gen"
 )
 
 // cudaPlan holds the kernels of a plan, narrowest first, and a pool of slots that calls take turns with.
 type cudaPlan struct {
-	head *cudaHead
-	spec Spec
-	list []*cudaKernel
+	head   *cudaHead
+	spec   Spec
+	list   []*cudaKernel
+	widths tileWidths // of the list
 
 	mu    sync.Mutex
 	idle  []*slot
@@ -26,11 +26,11 @@ type cudaPlan struct {
 }
 
 func newCUDAPlan(ctx context.Context, h *cudaHead, spec Spec, artifacts []*gen.Artifact) (*cudaPlan, error) {
-	p := &cudaPlan{head: h, spec: spec, list: make([]*cudaKernel, len(artifacts))}
+	p := &cudaPlan{head: h, spec: spec, widths: widthsOf(artifacts), list: make([]*cudaKernel, len(artifacts))}
 	group, ctx := errgroup.WithContext(ctx)
 	for i, a := range artifacts {
 		group.Go(func() (err error) {
-			p.list[i], err = h.dev.loadKernel(ctx, a)
+			p.list[i], err = h.loadKernel(ctx, a)
 			return err
 		})
 	}
@@ -39,17 +39,6 @@ func newCUDAPlan(ctx context.Context, h *cudaHead, spec Spec, artifacts []*gen.A
 		return nil, err
 	}
 	return p, nil
-}
-
-// choose returns the narrowest kernel that takes a batch in one column tile, or the widest. Any would give the same
-// tokens.
-func (p *cudaPlan) choose(batch int) int {
-	for i, k := range p.list {
-		if batch <= k.m.Tile.N {
-			return i
-		}
-	}
-	return len(p.list) - 1
 }
 
 func (p *cudaPlan) kernels() []string {
@@ -98,7 +87,8 @@ func (p *cudaPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.enqueue(b); err != nil {
+	l, err := s.enqueue(b)
+	if err != nil {
 		s.close() // whatever it enqueued ends first: freeing waits for the device
 		return nil, err
 	}
@@ -110,8 +100,8 @@ func (p *cudaPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 		p.abandon(s)
 		return nil, err
 	}
-	res := s.result(b)
-	res.Kernel = p.list[p.choose(b.rows)].m.Entry
+	res := s.result(b, l)
+	res.Kernel = p.list[p.widths.choose(b.rows)].m.Entry
 	p.give(s)
 	return res, nil
 }
@@ -126,8 +116,6 @@ func (p *cudaPlan) abandon(s *slot) {
 		}
 	})
 }
-
-func archCapability(d *cudaDevice) arch.ComputeCapability { return d.dev.ComputeCapability() }
 
 func (d *cudaDevice) sms() int {
 	n, err := d.dev.Attribute(driver.Multiprocessors)

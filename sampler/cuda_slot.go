@@ -103,21 +103,21 @@ func (s *slot) reserve(l layout, rows int) error {
 	return nil
 }
 
-// enqueue stages the inputs, launches, and copies the results back, all in the slot's stream.
-func (s *slot) enqueue(b *batch) error {
+// enqueue lays the call out, stages the inputs, launches, and copies the results back, all in the slot's stream.
+func (s *slot) enqueue(b *batch) (layout, error) {
 	ld := alignedLD(b.shape.Hidden)
 	l := b.layout(ld)
 	if err := s.reserve(l, b.rows); err != nil {
-		return err
+		return l, err
 	}
 	s.stage(b, l, ld)
 	if err := s.stream.CopyToDevice(s.dev.Ptr(), s.host, 0, l.inputs); err != nil {
-		return err
+		return l, err
 	}
 	if err := s.launch.Launch(s.stream.Handle(), s.args(b, l, ld)); err != nil {
-		return err
+		return l, err
 	}
-	return s.stream.CopyFromDevice(s.host, l.tokens, l.total-l.tokens, s.dev.Ptr()+driver.DevicePtr(l.tokens))
+	return l, s.stream.CopyFromDevice(s.host, l.tokens, l.total-l.tokens, s.dev.Ptr()+driver.DevicePtr(l.tokens))
 }
 
 func (s *slot) stage(b *batch, l layout, ld int) {
@@ -148,8 +148,7 @@ func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
 }
 
 // result reads the results out of the staging memory.
-func (s *slot) result(b *batch) *Result {
-	l := b.layout(alignedLD(b.shape.Hidden))
+func (s *slot) result(b *batch, l layout) *Result {
 	mem := s.host.Bytes()
 	res := &Result{Tokens: make([]int32, b.rows), Status: make([]ir.Status, b.rows)}
 	word := func(at, row int) uint32 { return binary.LittleEndian.Uint32(mem[at+4*row:]) }

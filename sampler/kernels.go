@@ -33,6 +33,28 @@ func (s Spec) artifacts(a arch.Arch, shape ir.Shape) ([]*gen.Artifact, error) {
 	return out, nil
 }
 
+// tileWidths are the widths N of a plan's kernels, narrowest first.
+type tileWidths []int
+
+func widthsOf(artifacts []*gen.Artifact) tileWidths {
+	var w tileWidths
+	for _, a := range artifacts {
+		w = append(w, a.Manifest.Tile.N)
+	}
+	return w
+}
+
+// choose returns the narrowest kernel that takes a batch in one column tile, or the widest. Any would give the same
+// tokens.
+func (w tileWidths) choose(batch int) int {
+	for i, n := range w {
+		if batch <= n {
+			return i
+		}
+	}
+	return len(w) - 1
+}
+
 // alignedLD returns the smallest leading dimension with rows of whole 16-byte units, which TMA needs.
 func alignedLD(hidden int) int { return (hidden + 7) / 8 * 8 }
 

@@ -63,7 +63,7 @@ func (h *simHead) plan(_ context.Context, spec Spec) (planBackend, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &simPlan{head: h, spec: spec, artifacts: artifacts}
+	p := &simPlan{head: h, spec: spec, artifacts: artifacts, widths: widthsOf(artifacts)}
 	for _, a := range artifacts {
 		if a.Manifest.Arch != h.dev.arch.Name {
 			return nil, &InputError{"artifact", "the simulated architecture is " + h.dev.arch.Name, a.Manifest.Arch}
@@ -81,6 +81,7 @@ type simPlan struct {
 	head      *simHead
 	spec      Spec
 	artifacts []*gen.Artifact
+	widths    tileWidths
 	programs  []*sim.Program
 }
 
@@ -95,13 +96,7 @@ func (p *simPlan) kernels() []string {
 }
 
 func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
-	i := len(p.artifacts) - 1
-	for j, a := range p.artifacts {
-		if b.rows <= a.Manifest.Tile.N {
-			i = j
-			break
-		}
-	}
+	i := p.widths.choose(b.rows)
 	m := p.artifacts[i].Manifest
 	mem := newSimMemory(p, b)
 	mem.launch.CTAs = m.Launch.Grid.CTAs(p.head.shape.Vocab, b.rows, max(simCTAs, m.Launch.Cluster[0]))

@@ -60,3 +60,23 @@ func (c *samplers) bytes(elements ptx.B32) ptx.B32 {
 func (c *samplers) sync() {
 	c.f.BarSync(ptx.Imm(1), ptx.Threads(ptx.Imm(c.plan.Pipeline.Samplers)))
 }
+
+// eachItem runs body for every item of the CTA, with the item's rows in shared memory, and then ends the role. body gets
+// the item's first weights row.
+func (c *samplers) eachItem(name string, body func(row ptx.B32)) {
+	f := c.f
+	finish := f.Label("finish")
+	n := f.B32("item")
+	f.MovB32(n, c.first)
+	loop := f.Here(name)
+	column, row := c.item(n)
+	past := f.Pred("past")
+	f.SetpU32(ptx.GE, past, n, c.work)
+	f.MovB32(column, ptx.Imm(lastColumn)).If(past)
+	c.changeRows(column, past, finish)
+	body(row)
+	f.AddU32(n, n, c.stride)
+	f.Bra(loop)
+	f.Place(finish)
+	c.finish()
+}

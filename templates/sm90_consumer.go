@@ -30,26 +30,13 @@ func (k *sm90) consumer() {
 	c.column = f.B32("rows_of")
 	f.MovB32(c.column, ptx.Imm(noColumn))
 
-	finish := f.Label("finish")
-	n := f.B32("item")
-	f.MovB32(n, k.first)
-	loop := f.Here("consume_item")
-	column, row := k.item(n)
-	past := f.Pred("past")
-	f.SetpU32(ptx.GE, past, n, k.work)
-	f.MovB32(column, ptx.Imm(lastColumn)).If(past)
-	c.changeRows(column, past, finish)
-
-	tile := c.newTile(row)
-	shared := c.publishBests()
-	c.multiply(func() { c.fetchBests(shared) })
-	c.adoptBests(shared)
-	c.epilogue(tile)
-	f.AddU32(n, n, k.stride)
-	f.Bra(loop)
-
-	f.Place(finish)
-	c.finish()
+	c.eachItem("consume_item", func(row ptx.B32) {
+		tile := c.newTile(row)
+		shared := c.publishBests()
+		c.multiply(func() { c.fetchBests(shared) })
+		c.adoptBests(shared)
+		c.epilogue(tile)
+	})
 }
 
 // coordinates places the thread in the tile: lane l of warp w of a warpgroup holds accumulator rows 16w + l/4 and 8
