@@ -147,9 +147,25 @@ func (l *Launcher) check(a *DeviceArgs) error {
 	if err := checkRows("hidden states", a.Hidden, a.HiddenLD, l.plan.head.shape.Hidden); err != nil {
 		return err
 	}
+	if err := checkStride("bias stride", a.BiasStride); err != nil {
+		return err
+	}
+	if err := checkStride("mask stride", a.MaskStride); err != nil {
+		return err
+	}
 	c := l.plan.spec.Chain
-	if c.Mask && (a.MaskWords < 0 || a.MaskStride < 0 || a.MaskStride != 0 && a.MaskStride < a.MaskWords) {
+	if c.Mask && (a.MaskWords < 0 || a.MaskStride != 0 && a.MaskStride < a.MaskWords) {
 		return &InputError{"mask stride", "want 0 or the words of a row", a.MaskStride}
+	}
+	return nil
+}
+
+// maxStride keeps a row's distance in bytes within the kernels' 32 bits.
+const maxStride = 1<<30 - 1
+
+func checkStride(field string, stride int) error {
+	if stride < 0 || stride > maxStride {
+		return &InputError{field, fmt.Sprintf("want 0 to %d elements", maxStride), stride}
 	}
 	return nil
 }
