@@ -36,14 +36,7 @@ func (b *builder) logit(c Chain) *Node {
 
 // Score is the graph from one accumulator to the score that is compared (package comment). A masked token scores -inf
 // whatever its logit is; a NaN logit scores NaN.
-func Score(c Computation) *Graph { return score(c, noise) }
-
-// Bound is the graph of a cheap upper bound of Score: the same expression over a bound of the noise. Rounding is monotone
-// and no temperature is negative, so that the float32 results keep the order too: what the bound does not let reach a
-// threshold, the score does not reach. A NaN score has a NaN bound. Without noise it is Score itself.
-func Bound(c Computation) *Graph { return score(c, noiseBound) }
-
-func score(c Computation, noise func(*builder) *Node) *Graph {
+func Score(c Computation) *Graph {
 	c = c.Normalize()
 	b := newBuilder()
 	s := b.logit(c.Chain)
@@ -55,8 +48,43 @@ func score(c Computation, noise func(*builder) *Node) *Graph {
 			s = b.op(OpAdd, s, g)
 		}
 	}
-	if c.Chain.Mask {
-		s = b.op(OpSelect, b.input(InAllowed), s, b.f(float32(math.Inf(-1))))
+	return Optimize(b.finish(b.masked(c.Chain, s)))
+}
+
+// Base is the graph of a score without its noise, plus InPad: 0, or -inf for a token that does not count.
+func Base(c Computation) *Graph {
+	c = c.Normalize()
+	b := newBuilder()
+	s := b.logit(c.Chain)
+	if c.Sampler == Gumbel && c.Chain.Temperature {
+		s = b.op(OpFma, s, b.input(InAlpha), b.input(InPad))
+	} else {
+		s = b.op(OpAdd, s, b.input(InPad))
+	}
+	return Optimize(b.finish(b.masked(c.Chain, s)))
+}
+
+// Bound is the graph of an upper bound of Score: from the largest Base of some tokens, InBase, and a code that bounds their
+// noise. Rounding is monotone and no temperature is negative, so that the float32 results keep the order: what the bound does
+// not let reach a threshold, the scores do not reach. A NaN base has a NaN bound. Without noise it is InBase itself.
+func Bound(c Computation) *Graph {
+	c = c.Normalize()
+	b := newBuilder()
+	s := b.input(InBase)
+	switch {
+	case c.Sampler != Gumbel:
+	case c.Chain.Temperature:
+		s = b.op(OpFma, b.input(InTau), noiseCeiling(b), s)
+	default:
+		s = b.op(OpAdd, s, noiseCeiling(b))
 	}
 	return Optimize(b.finish(s))
+}
+
+// masked gives a token that is not allowed -inf.
+func (b *builder) masked(c Chain, s *Node) *Node {
+	if !c.Mask {
+		return s
+	}
+	return b.op(OpSelect, b.input(InAllowed), s, b.f(float32(math.Inf(-1))))
 }

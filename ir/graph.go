@@ -84,10 +84,13 @@ const (
 	InTau     Input = "tau"     // float32, the row's t
 	InLow     Input = "low"     // uint32, low half of the 64 random bits
 	InHigh    Input = "high"    // uint32, high half of the 64 random bits
+	InPad     Input = "pad"     // float32, 0 or -inf: whether the token counts
+	InBase    Input = "base"    // float32, the largest score without noise
+	InCode    Input = "code"    // float32, code of the noise (CodeValue)
 )
 
 var inputTypes = map[Input]Type{
-	InLogit: F32, InBias: F32, InAllowed: Bool, InAlpha: F32, InTau: F32, InLow: U32, InHigh: U32,
+	InLogit: F32, InBias: F32, InAllowed: Bool, InAlpha: F32, InTau: F32, InLow: U32, InHigh: U32, InPad: F32, InBase: F32, InCode: F32,
 }
 
 // Node is one value of a graph.

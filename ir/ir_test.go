@@ -111,16 +111,48 @@ func TestFma32(t *testing.T) {
 
 func TestBoundHoldsAtEveryExponent(t *testing.T) {
 	c := Computation{Chain: Chain{Temperature: true}}
-	g, bound := Score(c), Bound(c)
+	score, base, bound := Score(c), Base(c), Bound(c)
 	for _, x := range words() {
+		code := CodeValue(NoiseCode(uint32(x >> 32)))
 		for _, at := range [][3]float32{{0, 1, 1}, {20.5, 0.25, 1}, {-3, 1, 0.7}, {1e30, 1, 1e-30}, {5, 1, 0}, {-1e-40, 1, 1e-38}} {
 			in := Values{
-				F: map[Input]float32{InLogit: at[0], InAlpha: at[1], InTau: at[2]},
+				F: map[Input]float32{InLogit: at[0], InAlpha: at[1], InTau: at[2], InCode: code},
 				U: map[Input]uint32{InLow: uint32(x), InHigh: uint32(x >> 32)},
 			}
-			s, b := Eval(g, in), Eval(bound, in)
+			in.F[InBase] = Eval(base, in)
+			s, b := Eval(score, in), Eval(bound, in)
 			require.False(t, b < s, "x=%#x at %v: score %v passes its bound %v", x, at, s, b)
 		}
 	}
-	require.False(t, bound.Reads(InLow), "half the random bits are enough")
+}
+
+// Noise falls as its high word grows, and a code stands for a run of words: the largest noise of each run is at its start.
+func TestEveryCodeBoundsItsWords(t *testing.T) {
+	g, ceiling := Noise(), NoiseCeiling()
+	value := func(code uint8) float32 {
+		return Eval(ceiling, Values{F: map[Input]float32{InCode: CodeValue(code)}})
+	}
+	noise := func(high, low uint32) float32 {
+		return Eval(g, Values{U: map[Input]uint32{InHigh: high, InLow: low}})
+	}
+	require.EqualValues(t, 255, NoiseCode(0))
+	require.Greater(t, value(255), noise(0, 0))
+	seen := map[uint8]bool{}
+	for e := range 32 {
+		for m := range uint64(4) {
+			first := uint32((1<<e*(4+m) + 3) / 4)
+			code := NoiseCode(first)
+			if last := uint32((uint64(1)<<e*(5+m)+3)/4 - 1); last >= first {
+				require.Equal(t, code, NoiseCode(last), "words %#x to %#x", first, last)
+			}
+			seen[code] = true
+			got, low := value(code), noise(first, 0)
+			require.GreaterOrEqual(t, got, low, "word %#x", first)
+			if e < 31 { // past a half, E leaves w
+				require.Less(t, got-low, float32(0.5), "word %#x: the bound is loose", first)
+			}
+		}
+	}
+	require.Greater(t, len(seen), 120)
+	require.Zero(t, NoiseCode(math.MaxUint32), "the smallest noise")
 }

@@ -41,19 +41,43 @@ func Noise() *Graph {
 	return Optimize(b.finish(noise(b)))
 }
 
-// boundMargin lifts noiseBound over every rounding: the noise's own error of 2^-20 (1+|g|), at most 2.3e-5 where the high
-// word is not 0, the error of lg2 over 32 binades, 5.3e-6, and the last multiply-add's, 1.9e-6.
-const boundMargin = 1.0 / (1 << 14)
+// Codes of the noise. A code is one byte for the high word h of a token's random bits: quarters of an octave, counted down
+// from 2^32, of the largest power-of-two-and-quarters not above h. Noise falls as h grows, so that a code bounds it, and the
+// largest of two codes bounds the noise of both tokens. A code serves as the float32 whose bits are CodeFloat with the code
+// in bits 16 to 23: 128+c for c < 128, which every h > 0 has, and 510 for 255, which stands for h = 0.
+const (
+	CodeFloat    = 0x43000000
+	CodeMantissa = 21  // bits of a float32 below two of its mantissa
+	CodeTop      = 635 // exponent and two mantissa bits of the largest float32 below 2^32
+	CodeLargest  = 255
+)
 
-// noiseBound builds an upper bound of noise's float32 result from the high word h alone: E = -log1p(-w) >= w >= h/2^32,
-// so g <= 32 ln2 - ln h. For h = 0 it is +inf.
-func noiseBound(b *builder) *Node {
-	log := b.op(OpLg2, b.op(OpFloat, b.input(InHigh)))
-	return b.op(OpFma, log, b.f(-math.Ln2), b.f(32*math.Ln2+boundMargin))
+// NoiseCode returns the code of a high word. The smaller of two words gives the code of both tokens.
+func NoiseCode(high uint32) uint8 {
+	bits := math.Float32bits(float32(high))
+	if float64(math.Float32frombits(bits)) > float64(high) {
+		bits-- // toward zero
+	}
+	return uint8(min(CodeTop-int(bits>>CodeMantissa), CodeLargest))
 }
 
-// NoiseBound is the graph of the noise's upper bound alone: input InHigh.
-func NoiseBound() *Graph {
+// CodeValue returns the float32 that stands for a code.
+func CodeValue(code uint8) float32 { return math.Float32frombits(CodeFloat | uint32(code)<<16) }
+
+// ceilingMargin lifts noiseCeiling over every rounding: the noise's own error of 2^-20 (1+|g|), at most 2.3e-5 where the
+// high word is not 0, and the multiply-add's, 1.9e-6.
+const ceilingMargin = 1.0 / (1 << 14)
+
+// noiseCeiling builds an upper bound of noise's float32 result from a code: E = -log1p(-w) >= w >= h/2^32, so g <= 32 ln2 -
+// ln h, and log2 h >= e + m/4 for h >= 2^e (1 + m/4), that is g <= ln2/4 (c+1). For h = 0 it is ln2/4 * 383 = 66, above the
+// largest noise, 65 ln2 = 45.1.
+func noiseCeiling(b *builder) *Node {
+	const step = math.Ln2 / 4
+	return b.op(OpFma, b.input(InCode), b.f(step), b.f(float32(-127*step+ceilingMargin)))
+}
+
+// NoiseCeiling is the graph of the noise's upper bound alone: input InCode.
+func NoiseCeiling() *Graph {
 	b := newBuilder()
-	return Optimize(b.finish(noiseBound(b)))
+	return Optimize(b.finish(noiseCeiling(b)))
 }

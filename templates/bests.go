@@ -12,6 +12,7 @@ type sharedBest struct {
 	local, addr  ptx.B64  // key in shared memory when the tile began; its global address
 	global       ptx.B64
 	localAddress ptx.B32
+	record       ptx.B32
 }
 
 // publishBests sends the keys found so far to global memory, one or two rows a thread.
@@ -21,13 +22,13 @@ func (c *samplers) publishBests() []sharedBest {
 	threads := c.plan.Pipeline.Samplers
 	var bests []sharedBest
 	for first := 0; first < c.t.N; first += threads {
-		b := sharedBest{f.Pred("row_active"), f.B64("local_best"), f.B64("best_addr"), f.B64("global_best"), ptx.B32{}}
+		b := sharedBest{f.Pred("row_active"), f.B64("local_best"), f.B64("best_addr"), f.B64("global_best"), ptx.B32{}, ptx.B32{}}
 		inTile, row := f.B32("row_in_tile"), f.B32("batch_row")
 		f.AddU32(inTile, c.thread, ptx.Imm(first))
 		f.SetpU32(ptx.LT, b.active, inTile, ptx.Imm(c.t.N))
 		f.MadLoU32(row, c.column, ptx.Imm(c.t.N), inTile)
 		f.SetpAndU32(ptx.LT, b.active, row, c.batch, b.active)
-		b.localAddress = c.at(inTile, 8)
+		b.localAddress, b.record = c.at(inTile, 8), c.at(inTile, 16)
 		f.MadWideU32(b.addr, row, ptx.Imm(8), c.keys)
 		f.MovB64(b.local, ptx.Imm(0))
 		f.LdSharedB64(b.local, b.localAddress.Off(c.plan.Storage.Keys), ptx.RelaxedCTA).If(b.active)
@@ -47,11 +48,13 @@ func (c *samplers) fetchBests(bests []sharedBest) {
 	}
 }
 
-// adoptBests raises the keys in shared memory to them.
+// adoptBests raises the keys in shared memory to them, and the rows' thresholds.
 func (c *samplers) adoptBests(bests []sharedBest) {
 	for _, b := range bests {
-		raise := c.f.Pred("raise")
+		raise, low, high := c.f.Pred("raise"), c.f.B32(), c.f.B32()
 		c.f.SetpU64(ptx.GT, raise, b.global, b.local)
 		c.f.RedSharedMaxU64(b.localAddress.Off(c.plan.Storage.Keys), b.global, ptx.RelaxedCTA).If(raise)
+		c.f.MovUnpackB64(low, high, b.global)
+		c.raise(b.record, high, raise)
 	}
 }

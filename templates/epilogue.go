@@ -5,151 +5,89 @@ import (
 	"github.com/fsgen/fsgen/ptx"
 )
 
-// element is one row (a column of the tile) of a group of scores that a thread works on at a time, with the thread's
-// tokens for it.
+// group is what a thread compares at a time: tokens of a few rows, which are columns of the tile.
+type group struct {
+	columns  ptx.B32 // the thread's first column
+	elements int
+	place    func(i int) int // columns of an element past the first
+	gather   func(i int) element
+	// last is set in the last group of a tile; nil where there is one group only.
+	last *ptx.Pred
+}
+
+// element is one row of a group with the thread's tokens for it.
 type element struct {
 	offset int // columns past the group's first of this thread
 	tokens []candidate
-	// low gives the low halves of the tokens' random bits, where the high ones did not rule them out.
-	low func() []ptx.B32
+	// code bounds the noise of all the tokens; not set without noise.
+	code ptx.F32
 }
 
-// candidate is a token that a thread scores for a row.
+// candidate is a token that a thread holds against a row's best.
 type candidate struct {
 	in    inputs
-	id    ptx.B32
-	valid ptx.Pred // the id is in the vocabulary
+	pad   ptx.F32 // 0, or -inf for an id past the vocabulary
+	below int     // tile rows below the thread's first
 }
 
 func newInputs(logit ptx.F32) inputs {
 	return inputs{f: map[ir.Input]ptx.F32{ir.InLogit: logit}, u: map[ir.Input]ptx.B32{}, p: map[ir.Input]ptx.Pred{}}
 }
 
-// compare holds a group of n elements against the rows' bests. Only a bound of each score is compared; where any in the
-// warp reaches the row's best, the scores are computed in full. Elements stand in pairs of adjacent rows; place gives
-// their offsets, gather their inputs. lanes lists the bits of the lane number that tell the lanes of one row apart,
-// highest first.
-func (c *samplers) compare(columns ptx.B32, n int, place func(i int) int, gather func(i int) element, lanes []int) {
+// scanned is an element after its tokens' scores without noise are known.
+type scanned struct {
+	element
+	record rowRecord
+	bases  []ptx.F32
+}
+
+// compare holds a group against the rows' bests. Only a bound of the element's scores is compared; where any in the warp
+// reaches the row's threshold, the tokens that do so each wait in the warp's queue to be scored in full, 32 at a time.
+func (c *samplers) compare(g group) {
 	f := c.f
-	keys, hit := c.at(columns, 8), f.Pred("hit")
-	var elements []element
-	var best []ptx.B32
-	for i := range n {
-		if i%2 == 0 {
-			best = c.loadBests(keys, place(i))
-		}
-		e := gather(i)
-		threshold := scoreThreshold(f, best[2*(i%2)+1])
-		for j, t := range e.tokens {
-			bound := lower(f, c.bound, t.in)
-			c.either(hit, ptx.GEU, bound, threshold, i+j == 0)
-		}
+	records, hit := c.at(g.columns, 16), f.Pred("hit")
+	var elements []scanned
+	for i := range g.elements {
+		e := scanned{element: g.gather(i), record: c.loadRecord(records.Off(c.plan.Storage.Rows + 16*g.place(i)))}
+		top := c.bases(&e)
+		c.either(hit, c.bounded(&e, top), e.record.threshold, i == 0)
 		elements = append(elements, e)
 	}
-	any, skip := f.Pred("any"), f.Label("no_hit")
-	if c.options.Exhaustive {
-		f.SetpB32(ptx.EQ, hit, c.lane, c.lane)
-	}
-	f.VoteSyncAnyPred(any, hit, ptx.Imm(0xFFFFFFFF))
-	f.Bra(skip).IfNot(any)
-	c.update(columns, elements, lanes)
-	f.Place(skip)
+	c.drain(g, hit, elements)
 }
 
-// loadBests loads the keys of two adjacent rows, as words: low, high, low, high.
-func (c *samplers) loadBests(keys ptx.B32, offset int) []ptx.B32 {
-	words := c.f.NewB32s("best", 4)
-	c.f.LdSharedV4B32(words, keys.Off(c.plan.Storage.Keys+8*offset))
-	return words
-}
-
-// either sets p, or leaves it set, if a compares with b.
-func (c *samplers) either(p ptx.Pred, cmp ptx.Cmp, a, b ptx.F32, first bool) {
-	if first {
-		c.f.SetpF32(cmp, p, a, b)
-	} else {
-		c.f.SetpOrF32(cmp, p, a, b, p)
-	}
-}
-
-// scores computes the scores of an element in full.
-func (c *samplers) scores(e element) []ptx.F32 {
-	if c.c.Sampler == ir.Gumbel {
-		for i, low := range e.low() {
-			e.tokens[i].in.u[ir.InLow] = low
-		}
-	}
-	var s []ptx.F32
-	for _, t := range e.tokens {
-		s = append(s, lower(c.f, c.score, t.in))
-	}
-	return s
-}
-
-// update computes the group's scores in full and joins them with the rows' keys in shared memory. The lanes that share a
-// row first settle it among themselves by recursive halving: each exchange halves both the lanes of a row and the rows of
-// a lane, so that one atomic a row and warp is left, however many scores beat the old key.
-func (c *samplers) update(columns ptx.B32, elements []element, lanes []int) {
-	f := c.f
-	keys, offsets := make([]ptx.B64, len(elements)), make([]int, len(elements))
-	for i, e := range elements {
-		offsets[i] = e.offset
-		for j, s := range c.scores(e) {
-			key := scoreKey(f, s, e.tokens[j].id, e.tokens[j].valid)
-			if j == 0 {
-				keys[i] = key
-				continue
-			}
-			best := f.B64()
-			f.MaxU64(best, keys[i], key)
-			keys[i] = best
-		}
-	}
-	column, duplicate := f.B32("column"), 0
-	f.MovB32(column, columns)
-	for _, mask := range lanes {
-		if len(keys) == 1 {
-			f.MaxU64(keys[0], keys[0], exchange(f, keys[0], mask))
-			duplicate |= mask
+// bases computes the scores of an element's tokens without noise, and returns the largest, or NaN.
+func (c *samplers) bases(e *scanned) (top ptx.F32) {
+	for i, t := range e.tokens {
+		t.in.f[ir.InAlpha], t.in.f[ir.InPad] = e.record.alpha, t.pad
+		base := lower(c.f, c.base, t.in)
+		e.bases = append(e.bases, base)
+		if i == 0 {
+			top = base
 			continue
 		}
-		half := len(keys) / 2
-		keys = c.halve(keys, mask, column, offsets[half]-offsets[0])
+		larger := c.f.F32("top")
+		c.f.MaxF32(larger, top, base, ptx.NaN)
+		top = larger
 	}
-	c.commit(keys[0], column, duplicate)
+	return top
 }
 
-// halve keeps the half of the keys that the lane's bit names, joined with the same half of the lane across. The upper
-// half's columns are step further.
-func (c *samplers) halve(keys []ptx.B64, mask int, column ptx.B32, step int) []ptx.B64 {
-	f := c.f
-	bit, upper := f.B32(), f.Pred("upper")
-	f.AndB32(bit, c.lane, ptx.Imm(mask))
-	f.SetpB32(ptx.NE, upper, bit, ptx.Imm(0))
-	half := len(keys) / 2
-	kept := make([]ptx.B64, half)
-	for i := range kept {
-		sent := f.B64()
-		kept[i] = f.B64()
-		f.SelpB64(kept[i], keys[half+i], keys[i], upper)
-		f.SelpB64(sent, keys[i], keys[half+i], upper)
-		f.MaxU64(kept[i], kept[i], exchange(f, sent, mask))
-	}
-	f.AddU32(column, column, ptx.Imm(step)).If(upper)
-	return kept
+// bounded returns the bound of a score without noise, under the row's cap.
+func (c *samplers) bounded(e *scanned, base ptx.F32) ptx.F32 {
+	in := inputs{f: map[ir.Input]ptx.F32{ir.InBase: base, ir.InTau: e.record.tau, ir.InCode: e.code}}
+	bound := c.f.F32("bound")
+	c.f.MinF32(bound, lower(c.f, c.bound, in), e.record.cap)
+	return bound
 }
 
-// commit raises a row's key, by one lane of those that hold it.
-func (c *samplers) commit(key ptx.B64, column ptx.B32, duplicate int) {
-	f := c.f
-	addr := c.at(column, 8).Off(c.plan.Storage.Keys)
-	old, bits, raise := f.B64("old"), f.B32(), f.Pred("raise")
-	f.LdSharedB64(old, addr, ptx.RelaxedCTA)
-	f.AndB32(bits, c.lane, ptx.Imm(duplicate))
-	one := f.Pred()
-	f.SetpB32(ptx.EQ, one, bits, ptx.Imm(0))
-	f.SetpAndU64(ptx.GT, raise, key, old, one)
-	f.RedSharedMaxU64(addr, key, ptx.RelaxedCTA).If(raise)
+// either sets p, or leaves it set, unless a < b: a NaN of either sets it.
+func (c *samplers) either(p ptx.Pred, a, b ptx.F32, first bool) {
+	if first {
+		c.f.SetpF32(ptx.GEU, p, a, b)
+	} else {
+		c.f.SetpOrF32(ptx.GEU, p, a, b, p)
+	}
 }
 
 // guardedLoad loads a float where the predicate holds, else gives 0.

@@ -38,18 +38,6 @@ func (c *samplers) startTile(ids []ptx.B32, valid []ptx.Pred) tokenInputs {
 	return t
 }
 
-// scaleInputs loads a row's (alpha, tau) from shared memory.
-func (c *samplers) scaleInputs(tokens []candidate, columns ptx.B32, offset int) {
-	if !c.c.Chain.Temperature {
-		return
-	}
-	pair := c.f.NewF32s("scale", 2)
-	c.f.LdSharedV2F32(pair, c.at(columns, 8).Off(c.plan.Storage.Scale+8*offset))
-	for _, token := range tokens {
-		token.in.f[ir.InAlpha], token.in.f[ir.InTau] = pair[0], pair[1]
-	}
-}
-
 // rowInputs loads what depends on row and token: bias, and mask bits; maskBits select the tokens in their word.
 func (c *samplers) rowInputs(t *tokenInputs, tokens []candidate, columns ptx.B32, offset int, maskBits []ptx.B32) {
 	f := c.f

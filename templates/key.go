@@ -13,6 +13,13 @@ const (
 	keyFailed   = 0xFFFFFFFF // above every score; the low word is the status
 )
 
+// Bits of special float32 values.
+const (
+	floatInf      = 0x7F800000
+	floatMinusInf = 0xFF800000
+	floatNaN      = 0x7FFFFFFF
+)
+
 // scoreThreshold turns the high word of a key back into the score, for a comparison. keyEmpty and keyFailed become NaN,
 // which an unordered comparison always passes.
 func scoreThreshold(f *ptx.Func, high ptx.B32) ptx.F32 {
@@ -48,15 +55,4 @@ func imm(f *ptx.Func, x int64) ptx.B32 {
 	r := f.B32()
 	f.MovB32(r, ptx.Imm(x))
 	return r
-}
-
-// exchange returns the key of the lane whose number differs in the bits of mask.
-func exchange(f *ptx.Func, key ptx.B64, mask int) ptx.B64 {
-	low, high, lowOther, highOther := f.B32(), f.B32(), f.B32(), f.B32()
-	f.MovUnpackB64(low, high, key)
-	f.ShflSyncBflyB32(lowOther, low, ptx.Imm(mask), ptx.Imm(31), ptx.Imm(0xFFFFFFFF))
-	f.ShflSyncBflyB32(highOther, high, ptx.Imm(mask), ptx.Imm(31), ptx.Imm(0xFFFFFFFF))
-	other := f.B64()
-	f.MovPackB64(other, lowOther, highOther)
-	return other
 }

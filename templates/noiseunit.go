@@ -24,7 +24,7 @@ const (
 func NoiseUnit(a arch.Arch) (*Kernel, error) {
 	m := ptx.NewModule(a.Target)
 	m.Comment("The noise alone, as the epilogue computes it.")
-	u := &noiseUnit{noise: ir.Noise(), bound: ir.NoiseBound()}
+	u := &noiseUnit{noise: ir.Noise(), bound: ir.NoiseCeiling()}
 	u.tokens(m.Entry(NoiseEntry))
 	u.scan(m.Entry(NoiseScanEntry))
 	if err := m.Err(); err != nil {
@@ -109,7 +109,8 @@ func (u *noiseUnit) scan(f *ptx.Func) {
 	low, high := f.B32("low"), f.B32("high")
 	f.MovUnpackB64(low, high, x)
 	in := inputs{u: map[ir.Input]ptx.B32{ir.InLow: low, ir.InHigh: high}}
-	s.note(lower(f, u.noise, in), lower(f, u.bound, in))
+	code := codeValue(f, packCodes(f, []ptx.B32{codeOf(f, high), codeOf(f, high)}), 1)
+	s.note(lower(f, u.noise, in), lower(f, u.bound, inputs{f: map[ir.Input]ptx.F32{ir.InCode: code}}))
 	f.AddU64(i, i, threads)
 	f.Bra(loop)
 	f.Place(done)

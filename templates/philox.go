@@ -1,6 +1,9 @@
 package templates
 
-import "github.com/fsgen/fsgen/ptx"
+import (
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/ptx"
+)
 
 // Philox4x32 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011): multipliers and Weyl
 // constants, and the fixed key of the per-token call (design section 3: the first digits of pi).
@@ -131,3 +134,36 @@ func (s tokenState) low(f *ptx.Func) [2]ptx.B32 {
 }
 
 func imm32(x uint32) ptx.Imm { return ptx.Imm(x) }
+
+// codeOf returns the code of a high word (ir.NoiseCode).
+func codeOf(f *ptx.Func, high ptx.B32) ptx.B32 {
+	x, code := f.F32(), f.B32("code")
+	f.CvtRzF32U32(x, high)
+	f.MovB32(code, x)
+	f.ShrU32(code, code, ptx.Imm(ir.CodeMantissa))
+	f.SubU32(code, ptx.Imm(ir.CodeTop), code)
+	f.MinU32(code, code, ptx.Imm(ir.CodeLargest))
+	return code
+}
+
+// packCodes puts up to four codes into the bytes of a word, the first lowest.
+func packCodes(f *ptx.Func, codes []ptx.B32) ptx.B32 {
+	pair := func(a, b ptx.B32, selector int64) ptx.B32 {
+		d := f.B32("codes")
+		f.PrmtB32(d, a, b, ptx.Imm(selector))
+		return d
+	}
+	low := pair(codes[0], codes[1], 0x1140) // the upper bytes of a code are zero
+	if len(codes) == 2 {
+		return low
+	}
+	return pair(low, pair(codes[2], codes[3], 0x1140), 0x5410)
+}
+
+// codeValue returns the float that stands for the i-th code of a word (ir.CodeValue).
+func codeValue(f *ptx.Func, word ptx.B32, i int) ptx.F32 {
+	bits, x := f.B32(), f.F32("code_value")
+	f.PrmtB32(bits, word, ptx.Imm(ir.CodeFloat), ptx.Imm(0x7044|int64(i)<<8))
+	f.MovB32(x, bits)
+	return x
+}

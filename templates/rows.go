@@ -18,36 +18,44 @@ func (c *samplers) changeRows(column ptx.B32, past ptx.Pred, finish *ptx.Label) 
 	f.Bra(prepare).If(fresh)
 	f.Comment("All warps are done with the old rows: their best keys go out.")
 	c.sync()
-	c.eachRow(c.column, "publish_row", c.publishRow)
+	c.eachRow(c.thread, c.plan.Pipeline.Samplers, c.column, "publish_row", c.publishRow)
 	f.Place(prepare)
 	f.Bra(finish).If(past)
 	f.MovB32(c.column, column)
-	c.eachRow(c.column, "prepare_row", c.prepareRow)
+	c.eachRow(c.thread, c.plan.Pipeline.Samplers, c.column, "prepare_row", c.prepareRow)
 	c.sync()
 	f.Place(ready)
 }
 
-// eachRow runs body for the thread's share of the rows of a column tile: the row's place in the tile and in the batch.
-func (c *samplers) eachRow(column ptx.B32, name string, body func(inTile, row ptx.B32)) {
-	f := c.f
+// eachRow runs body for a thread's share of the rows of a column tile: the row's place in the tile and in the batch.
+func (k *skeleton) eachRow(thread ptx.B32, threads int, column ptx.B32, name string, body func(inTile, row ptx.B32)) {
+	f := k.f
 	inTile, row, out := f.B32("row_in_tile"), f.B32("batch_row"), f.Pred("out")
 	end := f.Label(name + "_end")
-	f.MovB32(inTile, c.thread)
+	f.MovB32(inTile, thread)
 	loop := f.Here(name)
-	f.SetpU32(ptx.GE, out, inTile, ptx.Imm(c.t.N))
+	f.SetpU32(ptx.GE, out, inTile, ptx.Imm(k.t.N))
 	f.Bra(end).If(out)
-	f.MadLoU32(row, column, ptx.Imm(c.t.N), inTile)
+	f.MadLoU32(row, column, ptx.Imm(k.t.N), inTile)
 	body(inTile, row)
-	f.AddU32(inTile, inTile, ptx.Imm(c.plan.Pipeline.Samplers))
+	f.AddU32(inTile, inTile, ptx.Imm(threads))
 	f.Bra(loop)
 	f.Place(end)
 }
 
 // at returns the address register of a row's record of the given size.
-func (c *samplers) at(row ptx.B32, size int) ptx.B32 {
-	r := c.f.B32()
-	c.f.MadLoU32(r, row, ptx.Imm(size), c.smem)
+func (k *skeleton) at(row ptx.B32, size int) ptx.B32 {
+	r := k.f.B32()
+	k.f.MadLoU32(r, row, ptx.Imm(size), k.smem)
 	return r
+}
+
+// perRow returns the address of a row's value of the given size.
+func (k *skeleton) perRow(base ptx.B64, row, stride ptx.B32, size int) ptx.B64 {
+	index, addr := k.f.B32(), k.f.B64()
+	k.f.MulLoU32(index, row, stride)
+	k.f.MadWideU32(addr, index, ptx.Imm(size), base)
+	return addr
 }
 
 // publishRow joins a row's best of this CTA with those of the others.
@@ -61,69 +69,61 @@ func (c *samplers) publishRow(inTile, row ptx.B32) {
 	f.RedGlobalMaxU64(addr, key, ptx.RelaxedGPU).If(active)
 }
 
-// prepareRow computes a row's constants and empties its key. Rows past the batch get the key of +inf, which no score of
-// theirs passes.
+// rowRecord is what the epilogue loads for a row of the tile: alpha and tau, the score that a token must reach, and a cap on
+// what it is held to reach. The cap is NaN, which caps nothing, or -inf for a row that is settled: past the batch, or failed.
+// The threshold starts as NaN, which everything reaches.
+type rowRecord struct{ alpha, tau, threshold, cap ptx.F32 }
+
+// Offsets in a record.
+const (
+	recordThreshold = 8
+	recordCap       = 12
+)
+
+// prepareRow computes a row's record and empties its key.
 func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	f := c.f
 	high, low := f.B32("key_high"), f.B32("key_low")
-	f.MovB32(high, ptx.Imm(keyInf))
+	f.MovB32(high, ptx.Imm(keyEmpty))
 	f.MovB32(low, ptx.Imm(0))
+	r := rowRecord{f.F32("alpha"), f.F32("tau"), f.F32("threshold"), f.F32("cap")}
+	f.MovF32(r.alpha, ptx.F32Imm(0))
+	f.MovF32(r.tau, ptx.F32Imm(0))
+	f.MovB32(r.threshold, ptx.Imm(floatInf))
+	f.MovB32(r.cap, ptx.Imm(floatMinusInf))
 	idle, store := f.Pred("idle"), f.Label("store_row")
-	var noise rowNoise
-	var alpha, tau ptx.F32
-	if c.c.Sampler == ir.Gumbel {
-		noise = rowNoise{f.B32("n0"), f.B32("n1"), f.B32("n2"), f.B32("n3")}
-		for _, r := range []ptx.B32{noise.s2, noise.p, noise.q, noise.r} {
-			f.MovB32(r, ptx.Imm(0))
-		}
-	}
-	if c.c.Chain.Temperature {
-		alpha, tau = f.F32("alpha"), f.F32("tau")
-		f.MovF32(alpha, ptx.F32Imm(0))
-		f.MovF32(tau, ptx.F32Imm(0))
-	}
 	f.SetpU32(ptx.GE, idle, row, c.batch)
 	f.Bra(store).If(idle)
-	f.MovB32(high, ptx.Imm(keyEmpty))
-	if c.c.Sampler == ir.Gumbel {
-		c.rowNoise(row, noise)
-	}
 	if c.c.Chain.Temperature {
-		c.rowTemperature(row, alpha, tau, high, low)
+		c.rowTemperature(row, r.alpha, r.tau, high, low)
 	}
+	open := f.Pred("open")
+	f.SetpU32(ptx.EQ, open, high, ptx.Imm(keyEmpty))
+	f.MovB32(r.threshold, ptx.Imm(floatNaN)).If(open)
+	f.MovB32(r.cap, ptx.Imm(floatNaN)).If(open)
 	f.Place(store)
-	c.storeRow(inTile, high, low, noise, alpha, tau)
+	f.StSharedV2B32(c.at(inTile, 8).Off(c.plan.Storage.Keys), []ptx.B32{low, high})
+	f.StSharedV4F32(c.at(inTile, 16).Off(c.plan.Storage.Rows), []ptx.F32{r.alpha, r.tau, r.threshold, r.cap})
 }
 
-func (c *samplers) storeRow(inTile, high, low ptx.B32, noise rowNoise, alpha, tau ptx.F32) {
-	f, s := c.f, c.plan.Storage
-	f.StSharedV2B32(c.at(inTile, 8).Off(s.Keys), []ptx.B32{low, high})
-	if c.c.Sampler == ir.Gumbel {
-		f.StSharedV4B32(c.at(inTile, 16).Off(s.Noise), []ptx.B32{noise.s2, noise.p, noise.q, noise.r})
-	}
-	if c.c.Chain.Temperature {
-		f.StSharedV2F32(c.at(inTile, 8).Off(s.Scale), []ptx.F32{alpha, tau})
-	}
+// loadRecord loads the record at an address.
+func (c *samplers) loadRecord(addr ptx.SharedAddr) rowRecord {
+	w := c.f.NewF32s("record", 4)
+	c.f.LdSharedV4F32(w, addr, ptx.RelaxedCTA)
+	return rowRecord{w[0], w[1], w[2], w[3]}
 }
 
-// perRow loads one 8-byte or 4-byte value of a row.
-func (c *samplers) perRow(base ptx.B64, row, stride ptx.B32, size int) ptx.B64 {
-	index, addr := c.f.B32(), c.f.B64()
-	c.f.MulLoU32(index, row, stride)
-	c.f.MadWideU32(addr, index, ptx.Imm(size), base)
-	return addr
-}
-
-func (c *samplers) rowNoise(row ptx.B32, out rowNoise) {
+// raise lets a row's record follow its key. A thread that is late may lower the threshold again: it only filters.
+func (c *samplers) raise(record ptx.B32, high ptx.B32, p ptx.Pred) {
 	f := c.f
-	seed, position := f.NewB32s("seed", 2), f.NewB32s("position", 2)
-	f.LdGlobalV2B32(seed, c.perRow(c.seeds, row, c.seedStride, 8))
-	f.LdGlobalV2B32(position, c.perRow(c.positions, row, c.posStride, 8))
-	n := rowState(f, [4]ptx.B32{position[0], position[1], c.draw, c.tagWord}, [2]ptx.B32{seed[0], seed[1]})
-	f.MovB32(out.s2, n.s2)
-	f.MovB32(out.p, n.p)
-	f.MovB32(out.q, n.q)
-	f.MovB32(out.r, n.r)
+	threshold, failed := scoreThreshold(f, high), f.Pred("failed")
+	f.SetpAndU32(ptx.EQ, failed, high, imm(f, keyFailed), p)
+	f.MovB32(threshold, ptx.Imm(floatInf)).If(failed)
+	at := record.Off(c.plan.Storage.Rows)
+	f.StSharedF32(at.Off(recordThreshold), threshold, ptx.RelaxedCTA).If(p)
+	settled := f.F32()
+	f.MovB32(settled, ptx.Imm(floatMinusInf))
+	f.StSharedF32(at.Off(recordCap), settled, ptx.RelaxedCTA).If(failed)
 }
 
 // rowTemperature turns T into (alpha, tau): (1, T) up to 1, (1/T, 1) above. T = 0 so leaves the bare logits: greedy. A T

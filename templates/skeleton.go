@@ -21,6 +21,7 @@ type skeleton struct {
 	plan    *tiling.Plan
 	c       ir.Computation
 	score   *ir.Graph
+	base    *ir.Graph
 	bound   *ir.Graph
 	sig     *params
 	options Options
@@ -65,7 +66,7 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 		f.Reqnctapercluster(plan.Tile.Cluster, 1, 1)
 	}
 	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, options: o,
-		score: ir.Score(c), bound: ir.Bound(c), sig: newParams(f, plan, c), done: f.Label("done")}
+		score: ir.Score(c), base: ir.Base(c), bound: ir.Bound(c), sig: newParams(f, plan, c), done: f.Label("done")}
 	return k, m, shared
 }
 

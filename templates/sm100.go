@@ -7,7 +7,7 @@ import (
 )
 
 // sm100 is the skeleton of data-centre Blackwell. Warp 0 produces, warp 1 issues the products (tcgen05.mma, one thread)
-// into tensor memory, warps 4 and up sample from there. Tensor memory holds two accumulators, so that one tile is sampled
+// into tensor memory, warps 2 and 3 draw noise, warps 4 and up sample from tensor memory. Tensor memory holds two accumulators, so that one tile is sampled
 // while the next is multiplied.
 type sm100 struct {
 	*skeleton
@@ -19,8 +19,11 @@ type sm100 struct {
 const (
 	producerWarp = 0
 	issuerWarp   = 1
+	noiseWarp    = 2 // the first that draws noise
 	samplerWarp  = 4 // the first that samples: a multiple of 4, since a warp reaches the lanes 32 (warp mod 4) on
 )
+
+const sm100NoiseThreads = warpSize * (samplerWarp - noiseWarp)
 
 // SM100 builds the kernel of a plan for sm_100.
 func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
@@ -32,7 +35,10 @@ func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	k := &sm100{skeleton: base}
 	// One CTA fills a multiprocessor's shared memory. Without a bound ptxas saves registers for a second one, and spills.
 	k.f.MaxRegs = plan.Pipeline.LaunchRegisters
-	k.moreBarriers = k.initTileBarriers
+	k.moreBarriers = func() {
+		k.initTileBarriers()
+		k.initNoiseBarriers(sm100NoiseThreads)
+	}
 	k.allocate = k.allocateTensorMemory
 	k.afterBarrier = func() {
 		k.f.Tcgen05FenceAfterThreadSync()
@@ -41,16 +47,24 @@ func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	k.prologue(shared)
 
 	f := k.f
-	sample, issue := f.Label("sampler"), f.Label("issuer")
+	sample, issue, draw := f.Label("sampler"), f.Label("issuer"), f.Label("noise")
 	role := f.Pred("role")
 	f.SetpU32(ptx.GE, role, k.warp, ptx.Imm(samplerWarp))
 	f.Bra(sample).If(role)
 	f.SetpU32(ptx.EQ, role, k.warp, ptx.Imm(issuerWarp))
 	f.Bra(issue).If(role)
+	if c.Sampler == ir.Gumbel {
+		f.SetpU32(ptx.GE, role, k.warp, ptx.Imm(noiseWarp))
+		f.Bra(draw).If(role)
+	}
 	f.Comment("Producer: one thread feeds the ring.")
 	k.producer()
 	f.Place(issue)
 	k.issuer()
+	if c.Sampler == ir.Gumbel {
+		f.Place(draw)
+		k.noise(warpSize*noiseWarp, sm100NoiseThreads, codeLayout{4, []int{0, 1, 2, 3}})
+	}
 	f.Place(sample)
 	k.sampler()
 	k.beforeEnd = k.freeTensorMemory

@@ -12,9 +12,9 @@ const lanesGroup = 16
 type tensorSampler struct {
 	*samplers
 	k       *sm100
-	quarter ptx.B32  // lanes 32 quarter and up of tensor memory are this warp's
-	first   ptx.B32  // the warp's first column
-	upper   ptx.Pred // bit 3 of the token is set
+	quarter ptx.B32 // lanes 32 quarter and up of tensor memory are this warp's
+	first   ptx.B32 // the warp's first column
+	codes   ptx.B32 // address of the codes of the thread's pair of tokens, short of the storage's offset
 	maskBit ptx.B32
 	tensor  ptx.B32 // address of the warp's lanes
 }
@@ -25,9 +25,7 @@ func (k *sm100) sampler() {
 	f.Comment("Samplers: transform, sample.")
 	c := &tensorSampler{samplers: &samplers{skeleton: k.skeleton}, k: k}
 	c.coordinates()
-	c.loadParams()
-	c.column = f.B32("rows_of")
-	f.MovB32(c.column, ptx.Imm(noColumn))
+	c.begin()
 	b := k.newRing(0)
 	c.eachItem("sample_item", func(row ptx.B32) {
 		t := c.newTile(row)
@@ -37,7 +35,7 @@ func (k *sm100) sampler() {
 		k.wait(slot.Off(k.fullTile(0)), b.phase, "wait_tile_full")
 		f.Tcgen05FenceAfterThreadSync()
 		c.adoptBests(shared)
-		c.epilogue(t, b.stage)
+		c.withCodes(func() { c.epilogue(t, b.stage) })
 		f.Tcgen05FenceBeforeThreadSync()
 		leader := f.Pred("leader")
 		f.SetpU32(ptx.EQ, leader, c.lane, ptx.Imm(0))
@@ -57,10 +55,9 @@ func (c *tensorSampler) coordinates() {
 	c.tensor = f.B32("warp_lanes")
 	f.ShlB32(c.tensor, c.quarter, ptx.Imm(21)) // lanes in the high half of an address, 32 of them a warp
 	f.AddU32(c.tensor, c.tensor, c.k.tensor)
-	bit := f.B32()
-	c.upper = f.Pred("upper_token")
-	f.AndB32(bit, c.lane, ptx.Imm(8))
-	f.SetpB32(ptx.NE, c.upper, bit, ptx.Imm(0))
+	c.rowInTile = f.B32("row_in_tile")
+	f.MadLoU32(c.rowInTile, c.quarter, ptx.Imm(32), c.lane)
+	c.pairCodes()
 	if c.c.Chain.Mask {
 		c.maskBit = f.B32("mask_bit")
 		f.MovB32(c.maskBit, ptx.Imm(1))
@@ -68,107 +65,70 @@ func (c *tensorSampler) coordinates() {
 	}
 }
 
+// pairCodes finds the codes of the thread's pair of tokens, which the lane 8 across reads too.
+func (c *tensorSampler) pairCodes() {
+	f := c.f
+	pair, low := f.B32("pair"), f.B32()
+	f.ShrU32(pair, c.rowInTile, ptx.Imm(4))
+	f.AndB32(low, c.rowInTile, ptx.Imm(7))
+	f.MadLoU32(pair, pair, ptx.Imm(8), low)
+	c.codes = c.at(pair, lanesGroup)
+}
+
 // laneTile is what the thread knows of the current tile.
 type laneTile struct {
 	tokenInputs
-	pair pairNoise
+	pad ptx.F32
 }
 
 func (c *tensorSampler) newTile(row ptx.B32) *laneTile {
 	f := c.f
-	t := &laneTile{}
 	id, valid := f.B32("token"), f.Pred("valid")
-	f.MadLoU32(id, c.quarter, ptx.Imm(32), c.lane)
-	f.AddU32(id, id, row)
+	f.AddU32(id, c.rowInTile, row)
 	f.SetpU32(ptx.LT, valid, id, c.vocab)
-	t.tokenInputs = c.startTile([]ptx.B32{id}, []ptx.Pred{valid})
-	if c.c.Sampler == ir.Gumbel {
-		pair := f.B32("pair")
-		f.AndB32(pair, id, ptx.Imm(0xFFFFFFF7))
-		t.pair = pairState(f, pair)
-	}
-	return t
+	return &laneTile{c.startTile([]ptx.B32{id}, []ptx.Pred{valid}), c.padOf(valid)}
 }
 
 // epilogue samples from one accumulator, a group of columns at a time; two warps that share lanes take turns.
 func (c *tensorSampler) epilogue(t *laneTile, buffer ptx.B32) {
 	f := c.f
-	f.Comment("Epilogue: transform, perturb and compare.")
-	columns, more := f.B32("columns"), f.Pred("more")
-	address := f.B32("tensor_column")
+	f.Comment("Epilogue: transform, bound and compare.")
+	step := lanesGroup * c.plan.Pipeline.Samplers / 128
+	columns, next, last := f.B32("columns"), f.B32("next_columns"), f.Pred("last_group")
+	address, codes := f.B32("tensor_column"), f.B32("codes_addr")
 	f.MovB32(columns, c.first)
 	f.MadLoU32(address, buffer, ptx.Imm(c.t.N), c.tensor)
 	f.AddU32(address, address, c.first)
+	f.MadLoU32(codes, c.first, ptx.Imm(c.codeRun()/lanesGroup), c.codes)
 	head := f.Here("epilogue_group")
 	raw := f.NewB32s("raw", lanesGroup)
 	f.Tcgen05Ld32x32b(raw, address)
 	f.Tcgen05WaitLd()
-	c.group(t, raw, columns)
-	step := lanesGroup * c.plan.Pipeline.Samplers / 128
-	f.AddU32(columns, columns, ptx.Imm(step))
+	f.AddU32(next, columns, ptx.Imm(step))
+	f.SetpU32(ptx.GE, last, next, ptx.Imm(c.t.N))
+	c.group(t, raw, columns, codes, &last)
+	f.MovB32(columns, next)
 	f.AddU32(address, address, ptx.Imm(step))
-	f.SetpU32(ptx.LT, more, columns, ptx.Imm(c.t.N))
-	f.Bra(head).If(more)
+	f.AddU32(codes, codes, ptx.Imm(step/lanesGroup*c.codeRun()))
+	f.Bra(head).IfNot(last)
 }
 
-// group scores the thread's token for a group of rows.
-func (c *tensorSampler) group(t *laneTile, raw []ptx.B32, columns ptx.B32) {
-	var noise *lanePair
-	c.compare(columns, len(raw), func(i int) int { return i }, func(i int) element {
-		z := c.f.F32("z")
-		c.f.MovB32(z, raw[i])
-		e := element{offset: i, tokens: []candidate{{in: newInputs(z), id: t.ids[0], valid: t.valid[0]}}}
+// group holds the thread's token against a group of rows.
+func (c *tensorSampler) group(t *laneTile, raw []ptx.B32, columns, codes ptx.B32, last *ptx.Pred) {
+	f := c.f
+	words := f.NewB32s("code_words", 4)
+	if c.c.Sampler == ir.Gumbel {
+		f.LdSharedV4B32(words, codes.Off(c.plan.Storage.Codes))
+	}
+	place := func(i int) int { return i }
+	c.compare(group{columns: columns, elements: len(raw), place: place, last: last, gather: func(i int) element {
+		z := f.F32("z")
+		f.MovB32(z, raw[i])
+		e := element{offset: i, tokens: []candidate{{in: newInputs(z), pad: t.pad}}}
 		c.rowInputs(&t.tokenInputs, e.tokens, columns, i, []ptx.B32{c.maskBit})
-		c.scaleInputs(e.tokens, columns, i)
 		if c.c.Sampler == ir.Gumbel {
-			if i%2 == 0 {
-				noise = c.lanePair(t, columns, i)
-			}
-			e.tokens[0].in.u[ir.InHigh] = noise.high[i%2]
-			pair, j := noise, i%2
-			e.low = func() []ptx.B32 { return []ptx.B32{pair.low()[j]} }
+			e.code = codeValue(f, words[i/4], i%4)
 		}
 		return e
-	}, []int{16, 8, 4, 2, 1})
-}
-
-// lanePair is the noise of the thread's token for two adjacent rows. A call serves two tokens 8 apart, which here are two
-// lanes' own: of the two lanes, each makes the call of one row, for both, and they swap.
-type lanePair struct {
-	high [2]ptx.B32
-	low  func() [2]ptx.B32
-}
-
-func (c *tensorSampler) lanePair(t *laneTile, columns ptx.B32, offset int) *lanePair {
-	f, s := c.f, c.plan.Storage
-	mine, half := f.B32("noise_row"), f.B32()
-	f.SelpB32(half, ptx.Imm(1), ptx.Imm(0), c.upper)
-	f.AddU32(mine, columns, half)
-	row := f.NewB32s("noise", 4)
-	f.LdSharedV4B32(row, c.at(mine, 16).Off(s.Noise+16*offset))
-	state := tokenRounds(f, rowNoise{row[0], row[1], row[2], row[3]}, t.pair)
-	p := &lanePair{high: c.swap(state.high(f))}
-	var low *[2]ptx.B32
-	p.low = func() [2]ptx.B32 {
-		if low == nil {
-			words := c.swap(state.low(f))
-			low = &words
-		}
-		return *low
-	}
-	return p
-}
-
-// swap turns the words that this lane made, for the lower and the upper token of one row, into those of its own token for
-// both rows: a lane with bit 3 clear made the first row's, its partner the second's.
-func (c *tensorSampler) swap(words [2]ptx.B32) [2]ptx.B32 {
-	f := c.f
-	keep, send, got := f.B32(), f.B32(), f.B32()
-	f.SelpB32(keep, words[1], words[0], c.upper)
-	f.SelpB32(send, words[0], words[1], c.upper)
-	f.ShflSyncBflyB32(got, send, ptx.Imm(8), ptx.Imm(31), ptx.Imm(0xFFFFFFFF))
-	first, second := f.B32("bits"), f.B32("bits")
-	f.SelpB32(first, got, keep, c.upper)
-	f.SelpB32(second, keep, got, c.upper)
-	return [2]ptx.B32{first, second}
+	}})
 }

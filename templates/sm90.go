@@ -6,7 +6,7 @@ import (
 	"github.com/fsgen/fsgen/tiling"
 )
 
-// sm90 is the Hopper skeleton: warpgroup 0 produces, the others multiply by wgmma and sample from their accumulators.
+// sm90 is the Hopper skeleton: warpgroup 0 produces and draws noise, the others multiply by wgmma and sample from their accumulators.
 type sm90 struct{ *skeleton }
 
 // SM90 builds the kernel of a plan for sm_90.
@@ -17,17 +17,39 @@ func SM90(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	}
 	base, m, shared := newSkeleton(plan, c, o, "wgmma")
 	k := &sm90{base}
+	k.moreBarriers = func() { k.initNoiseBarriers(noiseThreads) }
 	k.prologue(shared)
 
-	consumer, isConsumer := k.f.Label("consumer"), k.f.Pred("is_consumer")
-	k.f.SetpU32(ptx.GE, isConsumer, k.tid, ptx.Imm(128))
-	k.f.Bra(consumer).If(isConsumer)
-	k.f.Comment("Producer: one thread feeds the ring.")
+	f := k.f
+	consumer, role := f.Label("consumer"), f.Pred("is_consumer")
+	f.SetpU32(ptx.GE, role, k.tid, ptx.Imm(128))
+	f.Bra(consumer).If(role)
 	if n := plan.Pipeline.ProducerRegisters; n > 0 {
-		k.f.SetmaxnregDec(n)
+		f.SetmaxnregDec(n)
 	}
+	draw := f.Label("noise")
+	if c.Sampler == ir.Gumbel {
+		f.SetpU32(ptx.GE, role, k.tid, ptx.Imm(128-noiseThreads))
+		f.Bra(draw).If(role)
+	}
+	f.Comment("Producer: one thread feeds the ring.")
 	k.producer()
-	k.f.Place(consumer)
+	if c.Sampler == ir.Gumbel {
+		f.Place(draw)
+		k.noise(128-noiseThreads, noiseThreads, codeLayout{2, codeOffsets(plan.Tile.N)})
+	}
+	f.Place(consumer)
 	k.consumer()
 	return k.finishKernel(m)
+}
+
+// noiseThreads are the three warps beside the producer's.
+const noiseThreads = 96
+
+// codeOffsets are the columns that a thread holds of each group, as wgmma deals them out: two of every block of 8.
+func codeOffsets(n int) []int {
+	if n < 16 {
+		return []int{0, 1}
+	}
+	return []int{0, 1, 8, 9}
 }

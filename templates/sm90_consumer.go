@@ -9,7 +9,6 @@ type consumer struct {
 	*samplers
 	group   ptx.B32 // warpgroup among the consumers
 	warp    ptx.B32 // among the consumers
-	rowInM  ptx.B32 // the thread's first row in the tile; the second is 8 further
 	colInN  ptx.B32 // the thread's first column in a block of 8
 	acc     []ptx.F32
 	maskBit [2]ptx.B32 // the thread's bits in its warp's mask word
@@ -25,17 +24,15 @@ func (k *sm90) consumer() {
 	}
 	c := &consumer{samplers: &samplers{skeleton: k.skeleton}, acc: f.NewF32s("acc", k.plan.Pipeline.Accumulators)}
 	c.coordinates()
-	c.loadParams()
+	c.begin()
 	c.ring = k.newRing(0)
-	c.column = f.B32("rows_of")
-	f.MovB32(c.column, ptx.Imm(noColumn))
 
 	c.eachItem("consume_item", func(row ptx.B32) {
 		tile := c.newTile(row)
 		shared := c.publishBests()
 		c.multiply(func() { c.fetchBests(shared) })
 		c.adoptBests(shared)
-		c.epilogue(tile)
+		c.withCodes(func() { c.epilogue(tile) })
 	})
 }
 
@@ -47,9 +44,9 @@ func (c *consumer) coordinates() {
 	f.SubU32(c.thread, c.tid, ptx.Imm(128))
 	f.ShrU32(c.group, c.thread, ptx.Imm(7))
 	f.ShrU32(c.warp, c.thread, ptx.Imm(5))
-	c.rowInM, c.colInN = f.B32("row_in_tile"), f.B32("column_in_block")
-	f.ShrU32(c.rowInM, c.lane, ptx.Imm(2))
-	f.MadLoU32(c.rowInM, c.warp, ptx.Imm(16), c.rowInM)
+	c.rowInTile, c.colInN = f.B32("row_in_tile"), f.B32("column_in_block")
+	f.ShrU32(c.rowInTile, c.lane, ptx.Imm(2))
+	f.MadLoU32(c.rowInTile, c.warp, ptx.Imm(16), c.rowInTile)
 	f.AndB32(c.colInN, c.lane, ptx.Imm(3))
 	f.ShlB32(c.colInN, c.colInN, ptx.Imm(1))
 	if c.c.Chain.Mask {
@@ -57,7 +54,7 @@ func (c *consumer) coordinates() {
 		f.MovB32(one, ptx.Imm(1))
 		c.maskBit = [2]ptx.B32{f.B32("bit_low"), f.B32("bit_high")}
 		shift := f.B32()
-		f.AndB32(shift, c.rowInM, ptx.Imm(31))
+		f.AndB32(shift, c.rowInTile, ptx.Imm(31))
 		f.ShlB32(c.maskBit[0], one, shift)
 		f.ShlB32(c.maskBit[1], c.maskBit[0], ptx.Imm(8))
 	}

@@ -3,12 +3,13 @@ package templates
 import (
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/tiling"
 )
 
 // tile is what the epilogue knows of the current tile: the thread's two tokens, the second 8 further, and their inputs.
 type tile struct {
 	tokenInputs
-	pair pairNoise
+	pads []ptx.F32
 }
 
 // newTile computes ids and starts the loads that depend on the tile alone, before the products hide their latency.
@@ -16,88 +17,105 @@ func (c *consumer) newTile(row ptx.B32) *tile {
 	f := c.f
 	t := &tile{}
 	ids, valid := []ptx.B32{f.B32("token_low"), f.B32("token_high")}, []ptx.Pred{f.Pred("valid_low"), f.Pred("valid_high")}
-	f.AddU32(ids[0], row, c.rowInM)
+	f.AddU32(ids[0], row, c.rowInTile)
 	f.AddU32(ids[1], ids[0], ptx.Imm(8))
 	for i := range ids {
 		f.SetpU32(ptx.LT, valid[i], ids[i], c.vocab)
-	}
-	if c.c.Sampler == ir.Gumbel {
-		t.pair = pairState(f, ids[0])
+		t.pads = append(t.pads, c.padOf(valid[i]))
 	}
 	t.tokenInputs = c.startTile(ids, valid)
 	return t
 }
 
+// padOf returns what keeps a token past the vocabulary from counting: -inf, or 0.
+func (c *samplers) padOf(valid ptx.Pred) ptx.F32 {
+	pad, out := c.f.F32("pad"), c.f.F32()
+	c.f.MovB32(out, ptx.Imm(floatMinusInf))
+	c.f.SelpF32(pad, ptx.F32Imm(0), out, valid)
+	return pad
+}
+
+// perGroup is the accumulators of a thread in 16 columns.
+const perGroup = 8
+
 // epilogue samples from the accumulators. They cannot be indexed, and one body for each would be thousands of
 // instructions, more than the instruction caches like: groups of 16 columns are picked by an indirect branch and share
-// one body.
+// one body. Warps start at different groups, so that a row's first best, which rules out most, comes from one of them.
 func (c *consumer) epilogue(t *tile) {
 	f := c.f
-	f.Comment("Epilogue: transform, perturb and compare.")
-	const perGroup = 8 // accumulators of 16 columns
+	f.Comment("Epilogue: transform, bound and compare.")
 	groups := len(c.acc) / perGroup
 	if groups <= 1 {
-		c.body(t, c.acc, c.colInN)
+		c.body(t, c.acc, c.colInN, c.codeAddress(), nil)
 		return
 	}
-	group, z := f.B32("group"), f.NewF32s("z", perGroup)
-	columns := f.B32("columns")
-	f.MovB32(group, ptx.Imm(0))
-	f.MovB32(columns, c.colInN)
+	at, left, last := f.B32("group"), f.B32("groups_left"), f.Pred("last_group")
+	z, columns, codes := f.NewF32s("z", perGroup), f.B32("columns"), f.B32("codes_addr")
+	f.MulLoU32(at, c.warp, ptx.Imm(groups))
+	f.DivU32(at, at, ptx.Imm(c.plan.Pipeline.Samplers/warpSize))
+	f.MadLoU32(columns, at, ptx.Imm(tiling.CodeGroup), c.colInN)
+	f.MadLoU32(codes, at, ptx.Imm(c.codeRun()), c.codeAddress())
+	f.MovB32(left, ptx.Imm(groups))
+	head, body := f.Here("epilogue_group"), f.Label("epilogue_body")
+	c.pickGroup(at, z, body)
+	f.Place(body)
+	f.SubU32(left, left, ptx.Imm(1))
+	f.SetpU32(ptx.EQ, last, left, ptx.Imm(0))
+	c.body(t, z, columns, codes, &last)
+
+	wrap, more := f.Pred("wrap"), f.Pred("more")
+	f.AddU32(at, at, ptx.Imm(1))
+	f.AddU32(columns, columns, ptx.Imm(tiling.CodeGroup))
+	f.AddU32(codes, codes, ptx.Imm(c.codeRun()))
+	f.SetpU32(ptx.EQ, wrap, at, ptx.Imm(groups))
+	f.MovB32(at, ptx.Imm(0)).If(wrap)
+	f.SubU32(columns, columns, ptx.Imm(groups*tiling.CodeGroup)).If(wrap)
+	f.SubU32(codes, codes, ptx.Imm(groups*c.codeRun())).If(wrap)
+	f.SetpU32(ptx.NE, more, left, ptx.Imm(0))
+	f.Bra(head).If(more)
+}
+
+// pickGroup moves the accumulators of a group to z.
+func (c *consumer) pickGroup(group ptx.B32, z []ptx.F32, body *ptx.Label) {
+	f := c.f
 	var labels []*ptx.Label
-	for range groups {
+	for range len(c.acc) / perGroup {
 		labels = append(labels, f.Label("pick"))
 	}
-	table := f.Branchtargets("picks", labels...)
-	head, body := f.Here("epilogue_group"), f.Label("epilogue_body")
-	f.BrxIdx(group, table)
+	f.BrxIdx(group, f.Branchtargets("picks", labels...))
 	for g, label := range labels {
 		f.Place(label)
 		for i := range z {
 			f.MovF32(z[i], c.acc[g*perGroup+i])
 		}
-		if g < groups-1 {
+		if g < len(labels)-1 {
 			f.Bra(body)
 		}
 	}
-	f.Place(body)
-	c.body(t, z, columns)
-	f.AddU32(group, group, ptx.Imm(1))
-	f.AddU32(columns, columns, ptx.Imm(16))
-	more := f.Pred("more")
-	f.SetpU32(ptx.LT, more, group, ptx.Imm(groups))
-	f.Bra(head).If(more)
 }
+
+// codeRun is the bytes of the codes of one group.
+func (c *samplers) codeRun() int { return 4 * 2 * c.t.M }
+
+// codeAddress is the address register of the thread's word of the first group, short of the storage's offset.
+func (c *consumer) codeAddress() ptx.B32 { return c.at(c.thread, 4) }
 
 // body handles blocks of 8 columns: z holds, for each, the two tokens' logits in two adjacent columns.
-func (c *consumer) body(t *tile, z []ptx.F32, columns ptx.B32) {
+func (c *consumer) body(t *tile, z []ptx.F32, columns, codes ptx.B32, last *ptx.Pred) {
+	f := c.f
+	word := f.B32("code_word")
+	if c.c.Sampler == ir.Gumbel {
+		f.LdSharedB32(word, codes.Off(c.plan.Storage.Codes))
+	}
 	place := func(i int) int { return 8*(i/2) + i%2 }
-	c.compare(columns, len(z)/2, place, func(i int) element {
+	c.compare(group{columns: columns, elements: len(z) / 2, place: place, last: last, gather: func(i int) element {
 		at := 4*(i/2) + i%2
-		return c.element(t, z[at], z[at+2], columns, place(i))
-	}, []int{16, 8, 4})
-}
-
-// element gathers the inputs of the thread's two tokens for one row: column `offset` past the thread's first.
-func (c *consumer) element(t *tile, low, high ptx.F32, columns ptx.B32, offset int) element {
-	e := element{offset: offset, tokens: []candidate{
-		{in: newInputs(low), id: t.ids[0], valid: t.valid[0]}, {in: newInputs(high), id: t.ids[1], valid: t.valid[1]}}}
-	c.rowInputs(&t.tokenInputs, e.tokens, columns, offset, c.maskBit[:])
-	c.scaleInputs(e.tokens, columns, offset)
-	c.noiseInputs(t, &e, columns, offset)
-	return e
-}
-
-// noiseInputs loads a row's noise words from shared memory and draws the high halves of the random bits.
-func (c *consumer) noiseInputs(t *tile, e *element, columns ptx.B32, offset int) {
-	if c.c.Sampler != ir.Gumbel {
-		return
-	}
-	f, row := c.f, c.f.NewB32s("noise", 4)
-	f.LdSharedV4B32(row, c.at(columns, 16).Off(c.plan.Storage.Noise+16*offset))
-	state := tokenRounds(f, rowNoise{row[0], row[1], row[2], row[3]}, t.pair)
-	for i, high := range state.high(f) {
-		e.tokens[i].in.u[ir.InHigh] = high
-	}
-	e.low = func() []ptx.B32 { low := state.low(f); return low[:] }
+		e := element{offset: place(i), tokens: []candidate{
+			{in: newInputs(z[at]), pad: t.pads[0]}, {in: newInputs(z[at+2]), pad: t.pads[1], below: 8}}}
+		c.rowInputs(&t.tokenInputs, e.tokens, columns, place(i), c.maskBit[:])
+		if c.c.Sampler == ir.Gumbel {
+			e.code = codeValue(f, word, i)
+		}
+		return e
+	}})
 }

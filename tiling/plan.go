@@ -37,11 +37,14 @@ type Storage struct {
 	Stage       int // both
 	Ring        int // all stages; the ring starts at offset 0
 
+	Noise int // offset of the rows' noise constants, 16 bytes each
+	Rows  int // offset of the rows' records for the epilogue, 16 bytes each: a, t, threshold, cap
+	Keys  int // offset of the rows' best keys, 8 bytes each
+	Codes int // offset of the codes of the noise, a byte for each pair of tokens and row
+	Queue int // offset of the candidates that wait for their scores, QueueEntries of 8 bytes a sampling warp
 	Full  int // offset of the "stage is full" barriers, 8 bytes each
 	Empty int // offset of the "stage is empty" barriers
-	Noise int // offset of the rows' noise constants, 16 bytes each
-	Keys  int // offset of the rows' best keys, 8 bytes each
-	Scale int // offset of the rows' (a, t) pairs, 8 bytes each
+	Drawn int // offset of the barriers "codes are drawn" and "codes are read"
 	Flag  int // offset of the word that tells the last CTA
 	Tiles int // offset of the "accumulator is full" and "is empty" barriers of tensor memory, 8 bytes each
 	Place int // offset of the word that holds the address of the tensor memory
@@ -64,10 +67,19 @@ type Pipeline struct {
 const (
 	barrierBytes = 8
 	noiseBytes   = 16
+	rowBytes     = 16
 	keyBytes     = 8
-	scaleBytes   = 8
+	entryBytes   = 8
 	flagBytes    = 16
 )
+
+// QueueEntries is the candidates that a sampling warp keeps waiting: one for each lane, and one more for each from the step
+// that fills it up.
+const QueueEntries = 64
+
+// Codes are drawn a word at a time: those of 4 columns, or of the 2 that a thread has of a narrow tile. CodeGroup is the
+// columns that 2M words cover.
+const CodeGroup = 16
 
 // Reject says why a tile cannot run.
 type Reject struct {
@@ -112,7 +124,7 @@ func NewPlan(a arch.Arch, t Tile, c ir.Computation) (*Plan, error) {
 	if fam.tensor != nil {
 		p.Tensor = fam.tensor(t)
 	}
-	p.Storage = newStorage(t, c.Normalize(), p.Tensor)
+	p.Storage = newStorage(p, c.Normalize())
 	if p.Storage.Total > a.MaxSharedPerCTA {
 		return nil, &Reject{t, fmt.Sprintf("needs %d bytes of shared memory; %s has %d", p.Storage.Total, a.Name, a.MaxSharedPerCTA)}
 	}
@@ -150,7 +162,8 @@ func widthRule(least int) string {
 	return "N is a multiple of 16 up to 256"
 }
 
-func newStorage(t Tile, c ir.Computation, tensor Tensor) Storage {
+func newStorage(p *Plan, c ir.Computation) Storage {
+	t := p.Tile
 	s := Storage{WeightStage: t.M * swizzleBytes, HiddenStage: t.N * swizzleBytes}
 	s.Stage = s.WeightStage + s.HiddenStage
 	s.Ring = s.Stage * t.Stages
@@ -162,16 +175,17 @@ func newStorage(t Tile, c ir.Computation, tensor Tensor) Storage {
 	}
 	if c.Sampler == ir.Gumbel {
 		s.Noise = place(noiseBytes * t.N)
+		s.Codes = place(4 * 2 * t.M * ((t.N + CodeGroup - 1) / CodeGroup))
+		s.Drawn = place(2 * barrierBytes)
 	}
+	s.Rows = place(rowBytes * t.N)
 	s.Keys = place(keyBytes * t.N)
-	if c.Sampler == ir.Gumbel && c.Chain.Temperature {
-		s.Scale = place(scaleBytes * t.N)
-	}
+	s.Queue = place(entryBytes * QueueEntries * p.Pipeline.Samplers / 32)
 	s.Full = place(barrierBytes * t.Stages)
 	s.Empty = place(barrierBytes * t.Stages)
 	s.Flag = place(flagBytes)
-	if tensor.Buffers > 0 {
-		s.Tiles = place(2 * barrierBytes * tensor.Buffers)
+	if n := p.Tensor.Buffers; n > 0 {
+		s.Tiles = place(2 * barrierBytes * n)
 		s.Place = place(flagBytes)
 	}
 	s.Total = end

@@ -28,7 +28,7 @@ func sm90Tile(n int) Tile {
 
 // setmaxnreg counts that share the register file out between one producer and n consumer warpgroups: 128 threads each,
 // the counts multiples of 8, the sum no more than launch grants.
-var registerShares = map[int][2]int{2: {40, 232}, 3: {32, 160}}
+var registerShares = map[int][2]int{2: {72, 216}, 3: {56, 152}}
 
 func sm90Pipeline(a arch.Arch, t Tile) Pipeline {
 	n := t.M / wgmmaM

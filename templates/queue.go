@@ -1,0 +1,223 @@
+package templates
+
+import (
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/ptx"
+)
+
+// An entry of a queue is a logit and a word that says whose: the column of the tile in its low byte, the row of the tile
+// above.
+const entryRow = 8
+
+const (
+	warpSize  = 32
+	fullWarp  = 0xFFFFFFFF
+	refineMin = warpSize
+)
+
+// drain queues the tokens of a group that reach their rows' thresholds, and scores what waits: 32 at a time, and after the
+// last group of a tile all. All branches are the warp's as a whole.
+func (c *samplers) drain(g group, hit ptx.Pred, elements []scanned) {
+	f := c.f
+	any, none := f.Pred("any"), f.Label("no_hit")
+	check, push, settled := f.Label("check_queue"), f.Label("push_hits"), f.Label("group_done")
+	if c.options.Exhaustive {
+		f.SetpB32(ptx.EQ, hit, c.lane, c.lane)
+	}
+	pending, need := f.B32("pending"), f.B32("need")
+	f.MovB32(pending, ptx.Imm(0))
+	f.VoteSyncAnyPred(any, hit, ptx.Imm(fullWarp))
+	f.Bra(none).IfNot(any)
+	hits := c.hitBits(elements)
+	f.ReduxSyncOrB32(pending, hits, ptx.Imm(fullWarp))
+
+	f.Place(push)
+	c.push(g, elements, hits, pending)
+	f.Place(check)
+	few, more := f.Pred("few"), f.Pred("more")
+	f.SetpU32(ptx.NE, more, pending, ptx.Imm(0))
+	c.needed(need, g, &more)
+	f.SetpU32(ptx.LT, few, c.count, need)
+	again := f.Label("hits_left")
+	f.Bra(again).If(few)
+	c.refine()
+	f.Bra(check)
+	f.Place(again)
+	f.Bra(push).If(more)
+	f.Bra(settled)
+	f.Place(none)
+	f.MovB32(need, ptx.Imm(1))
+	if g.last != nil {
+		f.SelpB32(need, ptx.Imm(1), ptx.Imm(refineMin), *g.last)
+	}
+	f.SetpU32(ptx.GE, more, c.count, need)
+	f.Bra(check).If(more)
+	f.Place(settled)
+}
+
+// needed sets how many candidates must wait before they are scored: a warpful, or one after the last group's last hit.
+func (c *samplers) needed(need ptx.B32, g group, more *ptx.Pred) {
+	f := c.f
+	f.MovB32(need, ptx.Imm(1))
+	if g.last != nil {
+		f.SelpB32(need, ptx.Imm(1), ptx.Imm(refineMin), *g.last)
+	}
+	f.MovB32(need, ptx.Imm(refineMin)).If(*more)
+}
+
+// hitBits returns a bit for each of the thread's tokens that may reach its row's threshold, in order.
+func (c *samplers) hitBits(elements []scanned) ptx.B32 {
+	f := c.f
+	hits, bit := f.B32("hits"), 0
+	f.MovB32(hits, ptx.Imm(0))
+	for i := range elements {
+		e := &elements[i]
+		for _, base := range e.bases {
+			p := f.Pred("reaches")
+			if c.options.Exhaustive {
+				f.SetpB32(ptx.EQ, p, c.lane, c.lane)
+			} else {
+				f.SetpF32(ptx.GEU, p, c.bounded(e, base), e.record.threshold)
+			}
+			f.OrB32(hits, hits, ptx.Imm(1<<bit)).If(p)
+			bit++
+		}
+	}
+	return hits
+}
+
+// push takes the lowest token that any lane has pending, and queues those of the lanes that have it.
+func (c *samplers) push(g group, elements []scanned, hits, pending ptx.B32) {
+	f := c.f
+	index, rest, z, whose := f.B32("pending_index"), f.B32(), f.F32("z"), f.B32("whose")
+	f.BrevB32(index, pending)
+	f.ClzB32(index, index)
+	f.SubU32(rest, pending, ptx.Imm(1))
+	f.AndB32(pending, pending, rest)
+	c.pickToken(elements, index, z, whose)
+	f.AddU32(whose, whose, g.columns)
+	f.MadLoU32(whose, c.rowInTile, ptx.Imm(1<<entryRow), whose)
+
+	mine, p, lanes := f.B32(), f.Pred("mine"), f.B32("lanes")
+	f.ShrU32(mine, hits, index)
+	f.AndB32(mine, mine, ptx.Imm(1))
+	f.SetpU32(ptx.NE, p, mine, ptx.Imm(0))
+	f.VoteSyncBallotB32(lanes, p, ptx.Imm(fullWarp))
+	before, addr, bits := f.B32(), f.B32("entry"), f.B32()
+	f.MovB32(before, ptx.LanemaskLt)
+	f.AndB32(before, before, lanes)
+	f.PopcB32(before, before)
+	f.AddU32(before, before, c.count)
+	f.MadLoU32(addr, before, ptx.Imm(8), c.queue)
+	f.MovB32(bits, z)
+	f.StSharedV2B32(addr.Off(c.plan.Storage.Queue), []ptx.B32{bits, whose}).If(p)
+	f.PopcB32(lanes, lanes)
+	f.AddU32(c.count, c.count, lanes)
+}
+
+// pickToken moves the index-th token's logit to z and its place in the group to whose, by an indirect branch.
+func (c *samplers) pickToken(elements []scanned, index ptx.B32, z ptx.F32, whose ptx.B32) {
+	f := c.f
+	var labels []*ptx.Label
+	var moves []func()
+	for _, e := range elements {
+		for _, t := range e.tokens {
+			labels = append(labels, f.Label("token"))
+			moves = append(moves, func() {
+				f.MovF32(z, t.in.f[ir.InLogit])
+				f.MovB32(whose, ptx.Imm(int64(e.offset+t.below<<entryRow)))
+			})
+		}
+	}
+	picked := f.Label("picked")
+	f.BrxIdx(index, f.Branchtargets("tokens", labels...))
+	for i, label := range labels {
+		f.Place(label)
+		moves[i]()
+		if i < len(labels)-1 {
+			f.Bra(picked)
+		}
+	}
+	f.Place(picked)
+}
+
+// refine scores the last candidates that wait, one a lane, and joins them with their rows' keys.
+func (c *samplers) refine() {
+	f := c.f
+	n, active, addr := f.B32("taken"), f.Pred("has_candidate"), f.B32("entry")
+	f.MinU32(n, c.count, ptx.Imm(warpSize))
+	f.SetpU32(ptx.LT, active, c.lane, n)
+	f.SubU32(c.count, c.count, n)
+	f.AddU32(addr, c.count, c.lane)
+	f.MadLoU32(addr, addr, ptx.Imm(8), c.queue)
+	entry := f.NewB32s("candidate", 2)
+	f.MovB32(entry[0], ptx.Imm(0))
+	f.MovB32(entry[1], ptx.Imm(0))
+	f.BarWarpSync(ptx.Imm(fullWarp))
+	f.LdSharedV2B32(entry, addr.Off(c.plan.Storage.Queue)).If(active)
+	f.BarWarpSync(ptx.Imm(fullWarp))
+
+	column, id, valid := f.B32("column"), f.B32("token"), f.Pred("valid")
+	f.AndB32(column, entry[1], ptx.Imm(1<<entryRow-1))
+	f.ShrU32(id, entry[1], ptx.Imm(entryRow))
+	f.AddU32(id, id, c.tileRow)
+	f.SetpAndU32(ptx.LT, valid, id, c.vocab, active)
+	z := f.F32("z")
+	f.MovB32(z, entry[0])
+	c.commit(column, scoreKey(f, c.fullScore(z, id, column, valid), id, valid))
+}
+
+// fullScore computes the score of one token for one row.
+func (c *samplers) fullScore(z ptx.F32, id, column ptx.B32, valid ptx.Pred) ptx.F32 {
+	f := c.f
+	in := newInputs(z)
+	t, tokens := c.startTile([]ptx.B32{id}, []ptx.Pred{valid}), []candidate{{in: in}}
+	c.rowInputs(&t, tokens, column, 0, []ptx.B32{c.maskBitOf(id)})
+	if c.c.Sampler == ir.Gumbel {
+		r := c.loadRecord(c.at(column, 16).Off(c.plan.Storage.Rows))
+		in.f[ir.InAlpha], in.f[ir.InTau] = r.alpha, r.tau
+		in.u[ir.InHigh], in.u[ir.InLow] = c.noiseBits(id, column)
+	}
+	return lower(f, c.score, in)
+}
+
+// maskBitOf returns the bit of a token in its mask word.
+func (c *samplers) maskBitOf(id ptx.B32) ptx.B32 {
+	bit := c.f.B32("mask_bit")
+	if c.c.Chain.Mask {
+		place := c.f.B32()
+		c.f.AndB32(place, id, ptx.Imm(31))
+		c.f.MovB32(bit, ptx.Imm(1))
+		c.f.ShlB32(bit, bit, place)
+	}
+	return bit
+}
+
+// noiseBits draws the random bits of one token for one row.
+func (c *samplers) noiseBits(id, column ptx.B32) (high, low ptx.B32) {
+	f := c.f
+	pair, bit, upper := f.B32("pair"), f.B32(), f.Pred("upper_token")
+	f.AndB32(bit, id, ptx.Imm(8))
+	f.SetpU32(ptx.NE, upper, bit, ptx.Imm(0))
+	f.SubU32(pair, id, bit)
+	state := c.tokens(c.at(column, 16).Off(c.plan.Storage.Noise), pairState(f, pair))
+	highs, lows := state.high(f), state.low(f)
+	high, low = f.B32("high"), f.B32("low")
+	f.SelpB32(high, highs[1], highs[0], upper)
+	f.SelpB32(low, lows[1], lows[0], upper)
+	return high, low
+}
+
+// commit raises a row's key and its threshold.
+func (c *samplers) commit(column ptx.B32, key ptx.B64) {
+	f := c.f
+	addr, record := c.at(column, 8).Off(c.plan.Storage.Keys), c.at(column, 16)
+	old, raise := f.B64("old"), f.Pred("raise")
+	f.LdSharedB64(old, addr, ptx.RelaxedCTA)
+	f.SetpU64(ptx.GT, raise, key, old)
+	f.AtomSharedMaxU64(old, addr, key, ptx.RelaxedCTA).If(raise)
+	best, low, high := f.B64("best"), f.B32(), f.B32()
+	f.MaxU64(best, key, old)
+	f.MovUnpackB64(low, high, best)
+	c.raise(record, high, raise)
+}
