@@ -64,19 +64,26 @@ func Base(c Computation) *Graph {
 	return Optimize(b.finish(b.masked(c.Chain, s)))
 }
 
-// Bound is the graph of an upper bound of Score: from the largest Base of some tokens, InBase, and a code that bounds their
-// noise. Rounding is monotone and no temperature is negative, so that the float32 results keep the order: what the bound does
-// not let reach a threshold, the scores do not reach. A NaN base has a NaN bound. Without noise it is InBase itself.
-func Bound(c Computation) *Graph {
+// Bound is the graph of an upper bound of Score: from the largest Base of some tokens of one block, InBase, and the code that
+// bounds their noise. Rounding is monotone and no temperature is negative, so that the float32 results keep the order: what
+// the bound does not let reach a threshold, the scores do not reach. A NaN base has a NaN bound. Without noise it is InBase
+// itself.
+func Bound(c Computation) *Graph { return bound(c, noiseCeiling) }
+
+// Floor is the graph of a lower bound of Score in the same way, from the Base of the token that has the least exponential of
+// its block.
+func Floor(c Computation) *Graph { return bound(c, noiseFloor) }
+
+func bound(c Computation, noise func(*builder) *Node) *Graph {
 	c = c.Normalize()
 	b := newBuilder()
 	s := b.input(InBase)
 	switch {
 	case c.Sampler != Gumbel:
 	case c.Chain.Temperature:
-		s = b.op(OpFma, b.input(InTau), noiseCeiling(b), s)
+		s = b.op(OpFma, b.input(InTau), noise(b), s)
 	default:
-		s = b.op(OpAdd, s, noiseCeiling(b))
+		s = b.op(OpAdd, s, noise(b))
 	}
 	return Optimize(b.finish(s))
 }

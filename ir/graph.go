@@ -82,15 +82,20 @@ const (
 	InAllowed Input = "allowed" // bool, the token's mask bit
 	InAlpha   Input = "alpha"   // float32, the row's a
 	InTau     Input = "tau"     // float32, the row's t
-	InLow     Input = "low"     // uint32, low half of the 64 random bits
-	InHigh    Input = "high"    // uint32, high half of the 64 random bits
-	InPad     Input = "pad"     // float32, 0 or -inf: whether the token counts
-	InBase    Input = "base"    // float32, the largest score without noise
-	InCode    Input = "code"    // float32, code of the noise (CodeValue)
+	InLow     Input = "low"     // uint32, low half of the token's 64 random bits
+	InHigh    Input = "high"    // uint32, high half of the token's 64 random bits
+
+	InBlockLow  Input = "block_low"  // uint32, low half of the block's 64 random bits
+	InBlockHigh Input = "block_high" // uint32, high half of the block's 64 random bits
+	InFirst     Input = "first"      // bool, the token has the least exponential of its block
+
+	InPad  Input = "pad"  // float32, 0 or -inf: whether the token counts
+	InBase Input = "base" // float32, the largest score without noise
+	InCode Input = "code" // float32, code of the noise (CodeValue)
 )
 
 var inputTypes = map[Input]Type{
-	InLogit: F32, InBias: F32, InAllowed: Bool, InAlpha: F32, InTau: F32, InLow: U32, InHigh: U32, InPad: F32, InBase: F32, InCode: F32,
+	InLogit: F32, InBias: F32, InAllowed: Bool, InAlpha: F32, InTau: F32, InLow: U32, InHigh: U32, InBlockLow: U32, InBlockHigh: U32, InFirst: Bool, InPad: F32, InBase: F32, InCode: F32,
 }
 
 // Node is one value of a graph.

@@ -39,21 +39,50 @@ func words() []uint64 {
 	return append(xs, 0, 1, ^uint64(0), 1<<63, 1<<63-1, 1<<61-1, 1<<61, 1<<32-1, 1<<32)
 }
 
-// exactNoise is g = -log(-log1p(-w)) in float64, with w or 1-w formed without cancellation.
-func exactNoise(x uint64) float64 {
+// exactExponential is -log1p(-w) in float64, with w or 1-w formed without cancellation.
+func exactExponential(x uint64) float64 {
 	if x < 1<<63 {
-		return -math.Log(-math.Log1p(-(math.Ldexp(float64(x), -64) + math.Ldexp(1, -65))))
+		return -math.Log1p(-(math.Ldexp(float64(x), -64) + math.Ldexp(1, -65)))
 	}
-	return -math.Log(-math.Log(math.Ldexp(float64(^x), -64) + math.Ldexp(1, -65)))
+	return -math.Log(math.Ldexp(float64(^x), -64) + math.Ldexp(1, -65))
+}
+
+// drawn are the random bits of a token.
+type drawn struct {
+	block, token uint64
+	first        bool
+}
+
+func (d drawn) exact() float64 {
+	e := exactExponential(d.block) / 16
+	if !d.first {
+		e += exactExponential(d.token)
+	}
+	return -math.Log(e)
+}
+
+func (d drawn) values(f map[Input]float32) Values {
+	return Values{F: f, B: map[Input]bool{InFirst: d.first}, U: map[Input]uint32{
+		InLow: uint32(d.token), InHigh: uint32(d.token >> 32),
+		InBlockLow: uint32(d.block), InBlockHigh: uint32(d.block >> 32)}}
+}
+
+// draws goes through pairs of patterns.
+func draws(f func(drawn)) {
+	for _, x := range words() {
+		f(drawn{block: x, first: true})
+		for _, y := range []uint64{0, 1, 1 << 30, 1 << 60, 1 << 62, 1<<63 - 1, 1 << 63, ^uint64(0), x, ^x, x / 16} {
+			f(drawn{block: x, token: y})
+		}
+	}
 }
 
 func TestNoiseWithinBoundAtEveryExponent(t *testing.T) {
 	g := Noise()
-	for _, x := range words() {
-		got := float64(Eval(g, Values{U: map[Input]uint32{InLow: uint32(x), InHigh: uint32(x >> 32)}}))
-		want := exactNoise(x)
-		require.LessOrEqual(t, math.Abs(got-want), math.Ldexp(1+math.Abs(want), -20), "x=%#x got %v want %v", x, got, want)
-	}
+	draws(func(d drawn) {
+		got, want := float64(Eval(g, d.values(nil))), d.exact()
+		require.LessOrEqual(t, math.Abs(got-want), math.Ldexp(1+math.Abs(want), -20), "%+v got %v want %v", d, got, want)
+	})
 }
 
 func TestSoftcapWithinBound(t *testing.T) {
@@ -79,12 +108,10 @@ func TestScoreOrder(t *testing.T) {
 	c, err := ParseChain("scale=2,softcap=30,bias,mask,temperature")
 	require.NoError(t, err)
 	g := Score(Computation{Chain: c})
-	in := Values{
-		F: map[Input]float32{InLogit: 60, InBias: 1, InAlpha: 0.5, InTau: 1},
-		U: map[Input]uint32{InLow: 5, InHigh: 0x80000000},
-		B: map[Input]bool{InAllowed: true},
-	}
-	want := (30*math.Tanh(120.0/30)+1)*0.5 + exactNoise(0x8000000000000005)
+	d := drawn{block: 1 << 40, token: 0x8000000000000005}
+	in := d.values(map[Input]float32{InLogit: 60, InBias: 1, InAlpha: 0.5, InTau: 1})
+	in.B[InAllowed] = true
+	want := (30*math.Tanh(120.0/30)+1)*0.5 + d.exact()
 	require.InDelta(t, want, float64(Eval(g, in)), 1e-5)
 	in.B[InAllowed] = false
 	in.F[InLogit] = float32(math.NaN())
@@ -111,45 +138,55 @@ func TestFma32(t *testing.T) {
 
 func TestBoundHoldsAtEveryExponent(t *testing.T) {
 	c := Computation{Chain: Chain{Temperature: true}}
-	score, base, bound := Score(c), Base(c), Bound(c)
-	for _, x := range words() {
-		code := CodeValue(NoiseCode(uint32(x >> 32)))
+	score, base, bound, floor := Score(c), Base(c), Bound(c), Floor(c)
+	draws(func(d drawn) {
+		code := NoiseCode(uint32(d.block >> 32))
 		for _, at := range [][3]float32{{0, 1, 1}, {20.5, 0.25, 1}, {-3, 1, 0.7}, {1e30, 1, 1e-30}, {5, 1, 0}, {-1e-40, 1, 1e-38}} {
-			in := Values{
-				F: map[Input]float32{InLogit: at[0], InAlpha: at[1], InTau: at[2], InCode: code},
-				U: map[Input]uint32{InLow: uint32(x), InHigh: uint32(x >> 32)},
-			}
+			in := d.values(map[Input]float32{InLogit: at[0], InAlpha: at[1], InTau: at[2], InCode: CodeValue(code)})
 			in.F[InBase] = Eval(base, in)
 			s, b := Eval(score, in), Eval(bound, in)
-			require.False(t, b < s, "x=%#x at %v: score %v passes its bound %v", x, at, s, b)
+			require.False(t, b < s, "%+v at %v: score %v passes its bound %v", d, at, s, b)
+			if d.first && code >= FloorCode {
+				low := Eval(floor, in)
+				require.False(t, low > s, "%+v at %v: score %v is below its floor %v", d, at, s, low)
+			}
 		}
-	}
+	})
 }
 
-// Noise falls as its high word grows, and a code stands for a run of words: the largest noise of each run is at its start.
+// Noise falls as its block's high word grows, and a code stands for a run of words: the largest noise of each run is at its
+// start, the least at its end.
 func TestEveryCodeBoundsItsWords(t *testing.T) {
-	g, ceiling := Noise(), NoiseCeiling()
-	value := func(code uint8) float32 {
-		return Eval(ceiling, Values{F: map[Input]float32{InCode: CodeValue(code)}})
+	g, ceiling, floor := Noise(), NoiseCeiling(), NoiseFloor()
+	value := func(g *Graph, code uint8) float32 {
+		return Eval(g, Values{F: map[Input]float32{InCode: CodeValue(code)}})
 	}
 	noise := func(high, low uint32) float32 {
-		return Eval(g, Values{U: map[Input]uint32{InHigh: high, InLow: low}})
+		return Eval(g, drawn{block: uint64(high)<<32 | uint64(low), first: true}.values(nil))
 	}
 	require.EqualValues(t, 255, NoiseCode(0))
-	require.Greater(t, value(255), noise(0, 0))
+	require.Greater(t, value(ceiling, 255), noise(0, 0))
+	require.LessOrEqual(t, value(floor, 255), noise(0, math.MaxUint32))
 	seen := map[uint8]bool{}
 	for e := range 32 {
 		for m := range uint64(4) {
-			first := uint32((1<<e*(4+m) + 3) / 4)
+			first, last := uint32((1<<e*(4+m)+3)/4), uint32((uint64(1)<<e*(5+m)+3)/4-1)
 			code := NoiseCode(first)
-			if last := uint32((uint64(1)<<e*(5+m)+3)/4 - 1); last >= first {
-				require.Equal(t, code, NoiseCode(last), "words %#x to %#x", first, last)
-			}
 			seen[code] = true
-			got, low := value(code), noise(first, 0)
-			require.GreaterOrEqual(t, got, low, "word %#x", first)
-			if e < 31 { // past a half, E leaves w
-				require.Less(t, got-low, float32(0.5), "word %#x: the bound is loose", first)
+			if last < first {
+				continue // 1, 2 and 3 have no quarters
+			}
+			require.Equal(t, code, NoiseCode(last), "words %#x to %#x", first, last)
+			require.GreaterOrEqual(t, value(ceiling, code), noise(first, 0), "word %#x", first)
+			if code < FloorCode { // past a half, e leaves w
+				continue
+			}
+			require.Less(t, value(ceiling, code)-noise(first, 0), float32(0.5), "word %#x: the bound is loose", first)
+			low := value(floor, code)
+			require.LessOrEqual(t, low, noise(last, math.MaxUint32), "word %#x", last)
+			require.Less(t, noise(first, 0)-low, float32(20), "word %#x", first)
+			if e > 7 {
+				require.Less(t, noise(first, 0)-low, float32(0.6), "word %#x: the floor is loose", first)
 			}
 		}
 	}

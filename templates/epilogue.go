@@ -8,6 +8,7 @@ import (
 // group is what a thread compares at a time: tokens of a few rows, which are columns of the tile.
 type group struct {
 	columns  ptx.B32 // the thread's first column
+	id       ptx.B32 // the thread's first token
 	elements int
 	place    func(i int) int // columns of an element past the first
 	gather   func(i int) element
@@ -19,15 +20,17 @@ type group struct {
 type element struct {
 	offset int // columns past the group's first of this thread
 	tokens []candidate
-	// code bounds the noise of all the tokens; not set without noise.
-	code ptx.F32
+	// code bounds the noise of all the tokens, which are of one block; place is that of the block's first token. Neither is
+	// set without noise.
+	code  ptx.F32
+	place ptx.B32
 }
 
 // candidate is a token that a thread holds against a row's best.
 type candidate struct {
 	in    inputs
 	pad   ptx.F32 // 0, or -inf for an id past the vocabulary
-	below int     // tile rows below the thread's first
+	below int     // ids past the thread's first
 }
 
 func newInputs(logit ptx.F32) inputs {
@@ -45,27 +48,33 @@ type scanned struct {
 // reaches the row's threshold, the tokens that do so each wait in the warp's queue to be scored in full, 32 at a time.
 func (c *samplers) compare(g group) {
 	f := c.f
-	records, hit := c.at(g.columns, 16), f.Pred("hit")
-	var elements []scanned
-	for i := range g.elements {
-		e := scanned{element: g.gather(i), record: c.loadRecord(records.Off(c.plan.Storage.Rows + 16*g.place(i)))}
-		top := c.bases(&e)
-		c.either(hit, c.bounded(&e, top), e.record.threshold, i == 0)
-		elements = append(elements, e)
+	hit := f.Pred("hit")
+	elements := c.scan(g)
+	for i := range elements {
+		e := &elements[i]
+		c.either(hit, c.bounded(e, c.top(e)), e.record.threshold, i == 0)
 	}
 	c.drain(g, hit, elements)
 }
 
-// bases computes the scores of an element's tokens without noise, and returns the largest, or NaN.
-func (c *samplers) bases(e *scanned) (top ptx.F32) {
-	for i, t := range e.tokens {
-		t.in.f[ir.InAlpha], t.in.f[ir.InPad] = e.record.alpha, t.pad
-		base := lower(c.f, c.base, t.in)
-		e.bases = append(e.bases, base)
-		if i == 0 {
-			top = base
-			continue
+// scan computes the scores of a group without noise.
+func (c *samplers) scan(g group) (elements []scanned) {
+	records := c.at(g.columns, 16)
+	for i := range g.elements {
+		e := scanned{element: g.gather(i), record: c.loadRecord(records.Off(c.plan.Storage.Rows + 16*g.place(i)))}
+		for _, t := range e.tokens {
+			t.in.f[ir.InAlpha], t.in.f[ir.InPad] = e.record.alpha, t.pad
+			e.bases = append(e.bases, lower(c.f, c.base, t.in))
 		}
+		elements = append(elements, e)
+	}
+	return elements
+}
+
+// top is the largest of an element's scores without noise, or NaN.
+func (c *samplers) top(e *scanned) ptx.F32 {
+	top := e.bases[0]
+	for _, base := range e.bases[1:] {
 		larger := c.f.F32("top")
 		c.f.MaxF32(larger, top, base, ptx.NaN)
 		top = larger

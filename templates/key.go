@@ -32,11 +32,7 @@ func scoreThreshold(f *ptx.Func, high ptx.B32) ptx.F32 {
 
 // scoreKey makes the key of one score: keyEmpty unless the token counts and its score is above -inf.
 func scoreKey(f *ptx.Func, s ptx.F32, id ptx.B32, counts ptx.Pred) ptx.B64 {
-	canonical, bits, sign, high := f.F32(), f.B32(), f.B32(), f.B32()
-	f.AddF32(canonical, s, ptx.F32Imm(0), ptx.RN) // -0 becomes +0, so that both compare equal
-	f.MovB32(bits, canonical)
-	f.ShrS32(sign, bits, ptx.Imm(31))
-	f.Lop3B32(high, bits, sign, ptx.Imm(0x80000000), lut(func(a, b, c uint8) uint8 { return a ^ (b | c) }))
+	high := scoreBits(f, s)
 	low, isNaN, ok := f.B32(), f.Pred("is_nan"), f.Pred("counts")
 	f.NotB32(low, id)
 	f.SetpF32(ptx.NAN, isNaN, s, s)
@@ -55,4 +51,14 @@ func imm(f *ptx.Func, x int64) ptx.B32 {
 	r := f.B32()
 	f.MovB32(r, ptx.Imm(x))
 	return r
+}
+
+// scoreBits returns a score's bits in an order-preserving form: the high word of its key, unless it is NaN.
+func scoreBits(f *ptx.Func, s ptx.F32) ptx.B32 {
+	canonical, bits, sign, high := f.F32(), f.B32(), f.B32(), f.B32()
+	f.AddF32(canonical, s, ptx.F32Imm(0), ptx.RN) // -0 becomes +0, so that both compare equal
+	f.MovB32(bits, canonical)
+	f.ShrS32(sign, bits, ptx.Imm(31))
+	f.Lop3B32(high, bits, sign, ptx.Imm(0x80000000), lut(func(a, b, c uint8) uint8 { return a ^ (b | c) }))
+	return high
 }

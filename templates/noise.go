@@ -6,33 +6,36 @@ import (
 	"github.com/fsgen/fsgen/tiling"
 )
 
-// noisers are the threads that draw the noise ahead: while others multiply a tile, they bound the noise of all its tokens
-// and rows by a code of one byte for two tokens, which rules out nearly all of them (ir.NoiseCode). They keep the rows'
-// noise constants too.
+// noisers are the threads of the warp that draws noise ahead: while others multiply a tile, it draws that of its blocks, 16
+// tokens each, and leaves for every block and row a code that bounds it (ir.NoiseCode) and the place of the block's first
+// token. That rules out nearly all tokens. It keeps the rows' noise constants too.
 type noisers struct {
 	*skeleton
-	thread  ptx.B32 // among the threads that draw
-	threads int
-	layout  codeLayout
-	column  ptx.B32 // column tile whose rows are in shared memory
+	layout codeLayout
+	column ptx.B32 // column tile whose rows are in shared memory
 
 	seeds, positions                     ptx.B64
 	seedStride, posStride, draw, tagWord ptx.B32
 }
 
-// codeLayout says for which columns a word of codes stands. Words come in runs of 2M, one run for each 16 columns: word t is
-// of the pair of tokens 16 (t/32) + t/4 mod 8, 8 apart, and of the columns step (t mod 4) + offsets.
+// codeLayout says for which columns a word of codes stands: word t of a run is of block t/4 of the tile and of the columns
+// step (t mod 4) + offsets. The word of the first tokens' places stands beside it.
 type codeLayout struct {
 	step    int
 	offsets []int
 }
 
-// noise emits the role, for threads first and up.
-func (k *skeleton) noise(first, threads int, layout codeLayout) {
+// wordBytes is a word of codes and a word of places.
+const wordBytes = 8
+
+// codeRun is the bytes of the codes of 16 columns.
+func (k *skeleton) codeRun() int { return wordBytes * 4 * k.t.M / tiling.BlockRows }
+
+// noise emits the role, for the lanes of one warp.
+func (k *skeleton) noise(layout codeLayout) {
 	f, s := k.f, k.plan.Storage
-	f.Comment("Noise: bound the noise of the next tile.")
-	n := &noisers{skeleton: k, threads: threads, layout: layout, thread: f.B32("noise_thread"), column: f.B32("rows_of")}
-	f.SubU32(n.thread, k.tid, ptx.Imm(first))
+	f.Comment("Noise: draw that of the next tile's blocks.")
+	n := &noisers{skeleton: k, layout: layout, column: f.B32("rows_of")}
 	f.MovB32(n.column, ptx.Imm(noColumn))
 	n.loadParams()
 	phase, item, past := f.B32("phase"), f.B32("item"), f.Pred("past")
@@ -55,7 +58,7 @@ func (k *skeleton) noise(first, threads int, layout codeLayout) {
 func (k *skeleton) arriveWarp(bar ptx.SharedAddr) {
 	leader := k.f.Pred("leader")
 	k.f.SetpU32(ptx.EQ, leader, k.lane, ptx.Imm(0))
-	k.f.BarWarpSync(ptx.Imm(0xFFFFFFFF))
+	k.f.BarWarpSync(ptx.Imm(fullWarp))
 	k.f.MbarrierArrive(bar).If(leader)
 }
 
@@ -73,8 +76,8 @@ func (n *noisers) changeRows(column ptx.B32) {
 	f.SetpU32(ptx.EQ, same, column, n.column)
 	f.Bra(ready).If(same)
 	f.MovB32(n.column, column)
-	n.eachRow(n.thread, n.threads, n.column, "noise_row", n.rowConstants)
-	f.BarSync(ptx.Imm(2), ptx.Threads(ptx.Imm(n.threads)))
+	n.eachRow(n.lane, warpSize, n.column, "noise_row", n.rowConstants)
+	f.BarWarpSync(ptx.Imm(fullWarp))
 	f.Place(ready)
 }
 
@@ -99,60 +102,59 @@ func (n *noisers) rowConstants(inTile, row ptx.B32) {
 	f.StSharedV4B32(n.at(inTile, 16).Off(n.plan.Storage.Noise), out)
 }
 
-// drawCodes writes the codes of one tile, a word at a time.
+// drawCodes draws one tile, a word at a time.
 func (n *noisers) drawCodes(row ptx.B32) {
-	f, run := n.f, 2*n.t.M
-	word, columns, addr := f.B32("word"), f.B32("columns"), f.B32("code_addr")
-	f.MovB32(word, n.thread)
-	f.MovB32(columns, ptx.Imm(0))
-	f.MadLoU32(addr, n.thread, ptx.Imm(4), n.smem)
+	f, run := n.f, 4*n.t.M/tiling.BlockRows
+	words := run * ((n.t.N + tiling.CodeGroup - 1) / tiling.CodeGroup)
+	at, word, columns, first := f.B32("word_of_tile"), f.B32("word"), f.B32("columns"), f.B32("first_block")
+	f.MovB32(at, n.lane)
+	f.ShrU32(first, row, ptx.Imm(4))
+	f.OrB32(first, first, imm(f, blockBit))
+	past, end := f.Pred("past"), f.Label("drawn")
 	loop := f.Here("draw_word")
-	f.StSharedB32(addr.Off(n.plan.Storage.Codes), n.word(row, word, columns))
-	f.AddU32(addr, addr, ptx.Imm(4*n.threads))
-	f.AddU32(word, word, ptx.Imm(n.threads))
-	wrap, more := f.Pred("wrap"), f.Pred("more")
-	f.SetpU32(ptx.GE, wrap, word, ptx.Imm(run))
-	f.SubU32(word, word, ptx.Imm(run)).If(wrap)
-	f.AddU32(columns, columns, ptx.Imm(tiling.CodeGroup)).If(wrap)
-	f.SetpU32(ptx.LT, more, columns, ptx.Imm(n.t.N))
-	f.Bra(loop).If(more)
+	f.SetpU32(ptx.GE, past, at, ptx.Imm(words))
+	f.Bra(end).If(past)
+	f.DivU32(columns, at, ptx.Imm(run))
+	f.MulLoU32(word, columns, ptx.Imm(run))
+	f.SubU32(word, at, word)
+	f.MulLoU32(columns, columns, ptx.Imm(tiling.CodeGroup))
+	f.StSharedV2B32(n.at(at, wordBytes).Off(n.plan.Storage.Codes), n.word(first, word, columns))
+	f.AddU32(at, at, ptx.Imm(warpSize))
+	f.Bra(loop)
+	f.Place(end)
 }
 
-// word draws the codes of one word.
-func (n *noisers) word(row, word, columns ptx.B32) ptx.B32 {
+// word draws for one word: its codes and its places.
+func (n *noisers) word(firstBlock, word, columns ptx.B32) []ptx.B32 {
 	f := n.f
-	id, low, first := f.B32("token"), f.B32(), f.B32("first_column")
-	f.ShrU32(id, word, ptx.Imm(5))
-	f.MadLoU32(id, id, ptx.Imm(16), row)
-	f.ShrU32(low, word, ptx.Imm(2))
-	f.AndB32(low, low, ptx.Imm(7))
-	f.AddU32(id, id, low)
+	block, first := f.B32("block"), f.B32("first_column")
+	f.ShrU32(block, word, ptx.Imm(2))
+	f.AddU32(block, block, firstBlock)
 	f.AndB32(first, word, ptx.Imm(3))
 	f.MadLoU32(first, first, ptx.Imm(n.layout.step), columns)
-	records, pair := n.at(first, 16), pairState(f, id)
-	var codes []ptx.B32
+	records, pair := n.at(first, 16), pairState(f, block)
+	var codes, places []ptx.B32
 	for _, offset := range n.layout.offsets {
-		high := n.tokens(records.Off(n.plan.Storage.Noise+16*offset), pair).high(f)
-		least := f.B32("least_high")
-		f.MinU32(least, high[0], high[1])
-		codes = append(codes, codeOf(f, least))
+		state := n.tokens(records.Off(n.plan.Storage.Noise+16*offset), pair)
+		codes = append(codes, codeOf(f, state.high(f)[0]))
+		places = append(places, state.first(f))
 	}
-	return packCodes(f, codes)
+	return []ptx.B32{packCodes(f, codes), packCodes(f, places)}
 }
 
-// tokens runs the call of a pair of tokens for the row whose constants lie at an address.
+// tokens runs the call of a pair of tokens, or of a block, for the row whose constants lie at an address.
 func (k *skeleton) tokens(constants ptx.SharedAddr, pair pairNoise) tokenState {
 	row := k.f.NewB32s("noise", 4)
 	k.f.LdSharedV4B32(row, constants)
 	return tokenRounds(k.f, rowNoise{row[0], row[1], row[2], row[3]}, pair)
 }
 
-// initNoiseBarriers initialises "drawn" (one arrival a warp that draws) and "read" (one a warp that samples).
-func (k *skeleton) initNoiseBarriers(threads int) {
+// initNoiseBarriers initialises "drawn" (one arrival) and "read" (one a warp that samples).
+func (k *skeleton) initNoiseBarriers() {
 	if k.c.Sampler != ir.Gumbel {
 		return
 	}
 	drawn := k.smem.Off(k.plan.Storage.Drawn)
-	k.f.MbarrierInit(drawn, ptx.Imm(threads/32))
+	k.f.MbarrierInit(drawn, ptx.Imm(1))
 	k.f.MbarrierInit(k.smem.Off(k.plan.Storage.Drawn+8), ptx.Imm(k.plan.Pipeline.Samplers/32))
 }

@@ -74,15 +74,25 @@ func (u *noiseUnit) tokens(f *ptx.Func) {
 	f.AddU32(id, i, high)
 	f.SetpU32(ptx.GE, past, id, n)
 	f.Bra(done).If(past)
-	state := tokenRounds(f, row, pairState(f, id))
+	state, block := tokenRounds(f, row, pairState(f, id)), f.B32("block")
+	f.ShrU32(block, id, ptx.Imm(4))
+	f.OrB32(block, block, imm(f, blockBit))
+	shared := tokenRounds(f, row, pairState(f, block))
+	blockHigh, blockLow, firstPlace := shared.high(f)[0], shared.low(f)[0], shared.first(f)
 	for j, h := range state.high(f) {
 		low := state.low(f)[j]
+		place, first := f.B32(), f.Pred("is_first")
+		f.AndB32(place, id, ptx.Imm(7))
+		f.AddU32(place, place, ptx.Imm(8*j))
+		f.SetpU32(ptx.EQ, first, place, firstPlace)
+		in := inputs{p: map[ir.Input]ptx.Pred{ir.InFirst: first}, u: map[ir.Input]ptx.B32{
+			ir.InLow: low, ir.InHigh: h, ir.InBlockLow: blockLow, ir.InBlockHigh: blockHigh}}
 		token, at, value := f.B32(), f.B64(), f.B64()
 		f.AddU32(token, id, ptx.Imm(8*j))
 		f.MovPackB64(value, low, h)
 		f.MadWideU32(at, token, ptx.Imm(8), out)
 		f.StGlobalB64(at, value)
-		f.StGlobalF32(rowAddr(f, g, token), lower(f, u.noise, inputs{u: map[ir.Input]ptx.B32{ir.InLow: low, ir.InHigh: h}}))
+		f.StGlobalF32(rowAddr(f, g, token), lower(f, u.noise, in))
 	}
 	f.AddU32(i, i, step)
 	f.Bra(loop)
@@ -108,9 +118,14 @@ func (u *noiseUnit) scan(f *ptx.Func) {
 	f.MadLoU64(x, i, dx, x0)
 	low, high := f.B32("low"), f.B32("high")
 	f.MovUnpackB64(low, high, x)
-	in := inputs{u: map[ir.Input]ptx.B32{ir.InLow: low, ir.InHigh: high}}
 	code := codeValue(f, packCodes(f, []ptx.B32{codeOf(f, high), codeOf(f, high)}), 1)
-	s.note(lower(f, u.noise, in), lower(f, u.bound, inputs{f: map[ir.Input]ptx.F32{ir.InCode: code}}))
+	bound := lower(f, u.bound, inputs{f: map[ir.Input]ptx.F32{ir.InCode: code}})
+	for _, first := range []ptx.Cmp{ptx.EQ, ptx.NE} { // the bits as those of a block, for its first token and for another
+		is := f.Pred("is_first")
+		f.SetpU64(first, is, x, x)
+		s.note(lower(f, u.noise, inputs{p: map[ir.Input]ptx.Pred{ir.InFirst: is}, u: map[ir.Input]ptx.B32{
+			ir.InLow: low, ir.InHigh: high, ir.InBlockLow: low, ir.InBlockHigh: high}}), bound)
+	}
 	f.AddU64(i, i, threads)
 	f.Bra(loop)
 	f.Place(done)

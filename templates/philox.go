@@ -84,7 +84,10 @@ func rowState(f *ptx.Func, counter [4]ptx.B32, key [2]ptx.B32) rowNoise {
 	return n
 }
 
-// pairNoise are the words of one pair of tokens that all rows share: M0 times the pair.
+// blockBit tells the counters of blocks from those of tokens (docs/noise.md).
+const blockBit = 1 << 31
+
+// pairNoise are the words of one pair of tokens, or of one block of them, that all rows share: M0 times the counter.
 type pairNoise struct {
 	hi, lo ptx.B32
 }
@@ -133,6 +136,15 @@ func (s tokenState) low(f *ptx.Func) [2]ptx.B32 {
 	return [2]ptx.B32{xor(f, hi1, s.c[1], k0), xor(f, hi0, s.c[3], k1)}
 }
 
+// first returns the place of the block's first token, the top of word 2 of a block's call.
+func (s tokenState) first(f *ptx.Func) ptx.B32 {
+	_, k1 := tokenKey(philoxRounds - 1)
+	hi0, place := f.B32(), f.B32("first")
+	f.MulHiU32(hi0, s.c[0], imm32(philoxM0))
+	f.ShrU32(place, xor(f, hi0, s.c[3], k1), ptx.Imm(28))
+	return place
+}
+
 func imm32(x uint32) ptx.Imm { return ptx.Imm(x) }
 
 // codeOf returns the code of a high word (ir.NoiseCode).
@@ -144,6 +156,13 @@ func codeOf(f *ptx.Func, high ptx.B32) ptx.B32 {
 	f.SubU32(code, ptx.Imm(ir.CodeTop), code)
 	f.MinU32(code, code, ptx.Imm(ir.CodeLargest))
 	return code
+}
+
+// byteOf returns the i-th byte of a word.
+func byteOf(f *ptx.Func, word ptx.B32, i int) ptx.B32 {
+	d := f.B32("byte")
+	f.PrmtB32(d, word, ptx.Imm(0), ptx.Imm(0x4440|int64(i)))
+	return d
 }
 
 // packCodes puts up to four codes into the bytes of a word, the first lowest.

@@ -3,20 +3,18 @@ package templates
 import (
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/tiling"
 )
-
-// An entry of a queue is a logit and a word that says whose: the column of the tile in its low byte, the row of the tile
-// above.
-const entryRow = 8
 
 const (
-	warpSize  = 32
-	fullWarp  = 0xFFFFFFFF
-	refineMin = warpSize
+	warpSize = 32
+	fullWarp = 0xFFFFFFFF
+	// entryBytes is a candidate that waits: its logit, its id, and its column of the tile.
+	entryBytes = 16
 )
 
-// drain queues the tokens of a group that reach their rows' thresholds, and scores what waits: 32 at a time, and after the
-// last group of a tile all. All branches are the warp's as a whole.
+// drain queues the tokens of a group that reach their rows' thresholds, and scores what waits: 32 at a time, and in the end
+// what is left. All branches are the warp's as a whole.
 func (c *samplers) drain(g group, hit ptx.Pred, elements []scanned) {
 	f := c.f
 	any, none := f.Pred("any"), f.Label("no_hit")
@@ -36,7 +34,8 @@ func (c *samplers) drain(g group, hit ptx.Pred, elements []scanned) {
 	f.Place(check)
 	few, more := f.Pred("few"), f.Pred("more")
 	f.SetpU32(ptx.NE, more, pending, ptx.Imm(0))
-	c.needed(need, g, &more)
+	c.needed(need, g)
+	f.MovB32(need, ptx.Imm(warpSize)).If(more)
 	f.SetpU32(ptx.LT, few, c.count, need)
 	again := f.Label("hits_left")
 	f.Bra(again).If(few)
@@ -46,23 +45,20 @@ func (c *samplers) drain(g group, hit ptx.Pred, elements []scanned) {
 	f.Bra(push).If(more)
 	f.Bra(settled)
 	f.Place(none)
-	f.MovB32(need, ptx.Imm(1))
-	if g.last != nil {
-		f.SelpB32(need, ptx.Imm(1), ptx.Imm(refineMin), *g.last)
-	}
+	c.needed(need, g)
 	f.SetpU32(ptx.GE, more, c.count, need)
 	f.Bra(check).If(more)
 	f.Place(settled)
 }
 
-// needed sets how many candidates must wait before they are scored: a warpful, or one after the last group's last hit.
-func (c *samplers) needed(need ptx.B32, g group, more *ptx.Pred) {
-	f := c.f
-	f.MovB32(need, ptx.Imm(1))
+// needed sets how many candidates must wait before they are scored: a warpful, or in the rows' last group any.
+func (c *samplers) needed(need ptx.B32, g group) {
+	f, last := c.f, c.final
 	if g.last != nil {
-		f.SelpB32(need, ptx.Imm(1), ptx.Imm(refineMin), *g.last)
+		last = f.Pred("rows_end")
+		f.AndPred(last, c.final, *g.last)
 	}
-	f.MovB32(need, ptx.Imm(refineMin)).If(*more)
+	f.SelpB32(need, ptx.Imm(1), ptx.Imm(warpSize), last)
 }
 
 // hitBits returns a bit for each of the thread's tokens that may reach its row's threshold, in order.
@@ -89,14 +85,14 @@ func (c *samplers) hitBits(elements []scanned) ptx.B32 {
 // push takes the lowest token that any lane has pending, and queues those of the lanes that have it.
 func (c *samplers) push(g group, elements []scanned, hits, pending ptx.B32) {
 	f := c.f
-	index, rest, z, whose := f.B32("pending_index"), f.B32(), f.F32("z"), f.B32("whose")
+	index, rest, z, id, column := f.B32("pending_index"), f.B32(), f.F32("z"), f.B32("token"), f.B32("column")
 	f.BrevB32(index, pending)
 	f.ClzB32(index, index)
 	f.SubU32(rest, pending, ptx.Imm(1))
 	f.AndB32(pending, pending, rest)
-	c.pickToken(elements, index, z, whose)
-	f.AddU32(whose, whose, g.columns)
-	f.MadLoU32(whose, c.rowInTile, ptx.Imm(1<<entryRow), whose)
+	c.pickToken(elements, index, z, id, column)
+	f.AddU32(column, column, g.columns)
+	f.AddU32(id, id, g.id)
 
 	mine, p, lanes := f.B32(), f.Pred("mine"), f.B32("lanes")
 	f.ShrU32(mine, hits, index)
@@ -108,15 +104,15 @@ func (c *samplers) push(g group, elements []scanned, hits, pending ptx.B32) {
 	f.AndB32(before, before, lanes)
 	f.PopcB32(before, before)
 	f.AddU32(before, before, c.count)
-	f.MadLoU32(addr, before, ptx.Imm(8), c.queue)
+	f.MadLoU32(addr, before, ptx.Imm(entryBytes), c.queue)
 	f.MovB32(bits, z)
-	f.StSharedV2B32(addr.Off(c.plan.Storage.Queue), []ptx.B32{bits, whose}).If(p)
+	f.StSharedV4B32(addr.Off(c.plan.Storage.Queue), []ptx.B32{bits, id, column, column}).If(p)
 	f.PopcB32(lanes, lanes)
 	f.AddU32(c.count, c.count, lanes)
 }
 
-// pickToken moves the index-th token's logit to z and its place in the group to whose, by an indirect branch.
-func (c *samplers) pickToken(elements []scanned, index ptx.B32, z ptx.F32, whose ptx.B32) {
+// pickToken gets the index-th token's logit and its place in the group, by an indirect branch.
+func (c *samplers) pickToken(elements []scanned, index ptx.B32, z ptx.F32, below, offset ptx.B32) {
 	f := c.f
 	var labels []*ptx.Label
 	var moves []func()
@@ -125,7 +121,8 @@ func (c *samplers) pickToken(elements []scanned, index ptx.B32, z ptx.F32, whose
 			labels = append(labels, f.Label("token"))
 			moves = append(moves, func() {
 				f.MovF32(z, t.in.f[ir.InLogit])
-				f.MovB32(whose, ptx.Imm(int64(e.offset+t.below<<entryRow)))
+				f.MovB32(below, ptx.Imm(int64(t.below)))
+				f.MovB32(offset, ptx.Imm(int64(e.offset)))
 			})
 		}
 	}
@@ -149,18 +146,16 @@ func (c *samplers) refine() {
 	f.SetpU32(ptx.LT, active, c.lane, n)
 	f.SubU32(c.count, c.count, n)
 	f.AddU32(addr, c.count, c.lane)
-	f.MadLoU32(addr, addr, ptx.Imm(8), c.queue)
-	entry := f.NewB32s("candidate", 2)
-	f.MovB32(entry[0], ptx.Imm(0))
-	f.MovB32(entry[1], ptx.Imm(0))
+	f.MadLoU32(addr, addr, ptx.Imm(entryBytes), c.queue)
+	entry := f.NewB32s("candidate", 4)
+	for _, r := range entry {
+		f.MovB32(r, ptx.Imm(0))
+	}
 	f.BarWarpSync(ptx.Imm(fullWarp))
-	f.LdSharedV2B32(entry, addr.Off(c.plan.Storage.Queue)).If(active)
+	f.LdSharedV4B32(entry, addr.Off(c.plan.Storage.Queue)).If(active)
 	f.BarWarpSync(ptx.Imm(fullWarp))
 
-	column, id, valid := f.B32("column"), f.B32("token"), f.Pred("valid")
-	f.AndB32(column, entry[1], ptx.Imm(1<<entryRow-1))
-	f.ShrU32(id, entry[1], ptx.Imm(entryRow))
-	f.AddU32(id, id, c.tileRow)
+	id, column, valid := entry[1], entry[2], f.Pred("valid")
 	f.SetpAndU32(ptx.LT, valid, id, c.vocab, active)
 	z := f.F32("z")
 	f.MovB32(z, entry[0])
@@ -176,7 +171,7 @@ func (c *samplers) fullScore(z ptx.F32, id, column ptx.B32, valid ptx.Pred) ptx.
 	if c.c.Sampler == ir.Gumbel {
 		r := c.loadRecord(c.at(column, 16).Off(c.plan.Storage.Rows))
 		in.f[ir.InAlpha], in.f[ir.InTau] = r.alpha, r.tau
-		in.u[ir.InHigh], in.u[ir.InLow] = c.noiseBits(id, column)
+		c.noiseInputs(in, id, column)
 	}
 	return lower(f, c.score, in)
 }
@@ -193,19 +188,28 @@ func (c *samplers) maskBitOf(id ptx.B32) ptx.B32 {
 	return bit
 }
 
-// noiseBits draws the random bits of one token for one row.
-func (c *samplers) noiseBits(id, column ptx.B32) (high, low ptx.B32) {
+// noiseInputs draws the random bits of one token and of its block for one row.
+func (c *samplers) noiseInputs(in inputs, id, column ptx.B32) {
 	f := c.f
+	constants := c.at(column, 16).Off(c.plan.Storage.Noise)
 	pair, bit, upper := f.B32("pair"), f.B32(), f.Pred("upper_token")
 	f.AndB32(bit, id, ptx.Imm(8))
 	f.SetpU32(ptx.NE, upper, bit, ptx.Imm(0))
 	f.SubU32(pair, id, bit)
-	state := c.tokens(c.at(column, 16).Off(c.plan.Storage.Noise), pairState(f, pair))
+	state := c.tokens(constants, pairState(f, pair))
 	highs, lows := state.high(f), state.low(f)
-	high, low = f.B32("high"), f.B32("low")
-	f.SelpB32(high, highs[1], highs[0], upper)
-	f.SelpB32(low, lows[1], lows[0], upper)
-	return high, low
+	in.u[ir.InHigh], in.u[ir.InLow] = f.B32("high"), f.B32("low")
+	f.SelpB32(in.u[ir.InHigh], highs[1], highs[0], upper)
+	f.SelpB32(in.u[ir.InLow], lows[1], lows[0], upper)
+
+	block, place := f.B32("block"), f.B32("place")
+	f.ShrU32(block, id, ptx.Imm(4))
+	f.OrB32(block, block, imm(f, blockBit))
+	state = c.tokens(constants, pairState(f, block))
+	in.u[ir.InBlockHigh], in.u[ir.InBlockLow] = state.high(f)[0], state.low(f)[0]
+	f.AndB32(place, id, ptx.Imm(tiling.BlockRows-1))
+	in.p[ir.InFirst] = f.Pred("is_first")
+	f.SetpU32(ptx.EQ, in.p[ir.InFirst], place, state.first(f))
 }
 
 // commit raises a row's key and its threshold.

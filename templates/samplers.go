@@ -18,10 +18,11 @@ type samplers struct {
 	keys, temps           ptx.B64
 	tempStride            ptx.B32
 
-	tileRow      ptx.B32 // first weights row of the current tile
-	rowInTile    ptx.B32 // the thread's first row in the tile
-	queue, count ptx.B32 // the warp's candidates that wait for their scores, and their number
-	phase        ptx.B32 // of the codes
+	rowInTile    ptx.B32  // the thread's first row in the tile
+	fresh        ptx.B32  // 1 while the rows have seen no tile yet
+	final        ptx.Pred // the rows will see no other tile
+	queue, count ptx.B32  // the warp's candidates that wait for their scores, and their number
+	phase        ptx.B32  // of the codes
 }
 
 // noColumn marks that no rows are in shared memory yet, lastColumn that none will come.
@@ -54,10 +55,12 @@ func (c *samplers) begin() {
 	f := c.f
 	c.loadParams()
 	c.column, c.count, c.queue = f.B32("rows_of"), f.B32("waiting"), f.B32("queue")
+	c.fresh, c.final = f.B32("fresh_rows"), f.Pred("final_tile")
+	f.MovB32(c.fresh, ptx.Imm(0))
 	f.MovB32(c.column, ptx.Imm(noColumn))
 	f.MovB32(c.count, ptx.Imm(0))
 	f.ShrU32(c.queue, c.thread, ptx.Imm(5))
-	f.MadLoU32(c.queue, c.queue, ptx.Imm(8*tiling.QueueEntries), c.smem)
+	f.MadLoU32(c.queue, c.queue, ptx.Imm(entryBytes*tiling.QueueEntries), c.smem)
 	if c.c.Sampler == ir.Gumbel {
 		c.phase = f.B32("codes_phase")
 		f.MovB32(c.phase, ptx.Imm(0))
@@ -101,10 +104,20 @@ func (c *samplers) eachItem(name string, body func(row ptx.B32)) {
 	f.SetpU32(ptx.GE, past, n, c.work)
 	f.MovB32(column, ptx.Imm(lastColumn)).If(past)
 	c.changeRows(column, past, finish)
-	c.tileRow = row
-	body(row)
 	f.AddU32(n, n, c.stride)
+	c.findFinal(n)
+	body(row)
+	f.MovB32(c.fresh, ptx.Imm(0))
 	f.Bra(loop)
 	f.Place(finish)
 	c.finish()
+}
+
+// findFinal sets final if the next item is of other rows, or none.
+func (c *samplers) findFinal(next ptx.B32) {
+	f := c.f
+	column, none := f.B32("next_column"), f.Pred("no_next")
+	f.DivU32(column, next, c.groups)
+	f.SetpU32(ptx.GE, none, next, c.work)
+	f.SetpOrU32(ptx.NE, c.final, column, c.column, none)
 }

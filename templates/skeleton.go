@@ -23,6 +23,7 @@ type skeleton struct {
 	score   *ir.Graph
 	base    *ir.Graph
 	bound   *ir.Graph
+	floor   *ir.Graph
 	sig     *params
 	options Options
 
@@ -66,7 +67,7 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 		f.Reqnctapercluster(plan.Tile.Cluster, 1, 1)
 	}
 	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, options: o,
-		score: ir.Score(c), base: ir.Base(c), bound: ir.Bound(c), sig: newParams(f, plan, c), done: f.Label("done")}
+		score: ir.Score(c), base: ir.Base(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c), done: f.Label("done")}
 	return k, m, shared
 }
 
@@ -206,4 +207,19 @@ func (k *skeleton) wait(bar ptx.SharedAddr, phase ptx.B32, name string) {
 	again, ready := k.f.Here(name), k.f.Pred("ready")
 	k.f.MbarrierTryWaitParity(ready, bar, phase)
 	k.f.Bra(again).IfNot(ready)
+}
+
+// Warps of the first warpgroup. sm_90 needs no issuer.
+const (
+	producerWarp = 0
+	noiseWarp    = 1
+	issuerWarp   = 2
+)
+
+// toWarp branches where the thread is of one warp.
+func (k *skeleton) toWarp(warp int, role *ptx.Label) {
+	number, is := k.f.B32("warp"), k.f.Pred("role")
+	k.f.ShrU32(number, k.tid, ptx.Imm(5))
+	k.f.SetpU32(ptx.EQ, is, number, ptx.Imm(warp))
+	k.f.Bra(role).If(is)
 }

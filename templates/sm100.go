@@ -6,8 +6,8 @@ import (
 	"github.com/fsgen/fsgen/tiling"
 )
 
-// sm100 is the skeleton of data-centre Blackwell. Warp 0 produces, warp 1 issues the products (tcgen05.mma, one thread)
-// into tensor memory, warps 2 and 3 draw noise, warps 4 and up sample from tensor memory. Tensor memory holds two accumulators, so that one tile is sampled
+// sm100 is the skeleton of data-centre Blackwell. Warp 0 produces, warp 1 draws noise, warp 2 issues the products
+// (tcgen05.mma, one thread) into tensor memory, warps 4 and up sample from there. Tensor memory holds two accumulators, so that one tile is sampled
 // while the next is multiplied.
 type sm100 struct {
 	*skeleton
@@ -15,15 +15,8 @@ type sm100 struct {
 	tensor ptx.B32 // address of the allocated tensor memory
 }
 
-// Warps of the first warpgroup.
-const (
-	producerWarp = 0
-	issuerWarp   = 1
-	noiseWarp    = 2 // the first that draws noise
-	samplerWarp  = 4 // the first that samples: a multiple of 4, since a warp reaches the lanes 32 (warp mod 4) on
-)
-
-const sm100NoiseThreads = warpSize * (samplerWarp - noiseWarp)
+// samplerWarp is the first that samples: a multiple of 4, since a warp reaches the lanes 32 (warp mod 4) on.
+const samplerWarp = 4
 
 // SM100 builds the kernel of a plan for sm_100.
 func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
@@ -37,7 +30,7 @@ func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	k.f.MaxRegs = plan.Pipeline.LaunchRegisters
 	k.moreBarriers = func() {
 		k.initTileBarriers()
-		k.initNoiseBarriers(sm100NoiseThreads)
+		k.initNoiseBarriers()
 	}
 	k.allocate = k.allocateTensorMemory
 	k.afterBarrier = func() {
@@ -51,11 +44,9 @@ func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	role := f.Pred("role")
 	f.SetpU32(ptx.GE, role, k.warp, ptx.Imm(samplerWarp))
 	f.Bra(sample).If(role)
-	f.SetpU32(ptx.EQ, role, k.warp, ptx.Imm(issuerWarp))
-	f.Bra(issue).If(role)
+	k.toWarp(issuerWarp, issue)
 	if c.Sampler == ir.Gumbel {
-		f.SetpU32(ptx.GE, role, k.warp, ptx.Imm(noiseWarp))
-		f.Bra(draw).If(role)
+		k.toWarp(noiseWarp, draw)
 	}
 	f.Comment("Producer: one thread feeds the ring.")
 	k.producer()
@@ -63,7 +54,7 @@ func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	k.issuer()
 	if c.Sampler == ir.Gumbel {
 		f.Place(draw)
-		k.noise(warpSize*noiseWarp, sm100NoiseThreads, codeLayout{4, []int{0, 1, 2, 3}})
+		k.noise(codeLayout{4, []int{0, 1, 2, 3}})
 	}
 	f.Place(sample)
 	k.sampler()

@@ -13,7 +13,7 @@ func instructionDescriptor(m, n int) int64 {
 // the next in 32-45, 1 in 46, swizzle mode 2 in 61-63.
 const sm100DescriptorHigh = 2<<29 | 1<<14 | 1024>>4
 
-// issuer emits the role of one thread of warp 1: it waits for a stage, issues its products, and has the tensor core
+// issuer emits the role of one thread of the issuing warp: it waits for a stage, issues its products, and has the tensor core
 // signal when they are done: the stage is empty then, and after the last one the accumulator is full.
 func (k *sm100) issuer() {
 	f := k.f

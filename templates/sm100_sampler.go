@@ -57,22 +57,14 @@ func (c *tensorSampler) coordinates() {
 	f.AddU32(c.tensor, c.tensor, c.k.tensor)
 	c.rowInTile = f.B32("row_in_tile")
 	f.MadLoU32(c.rowInTile, c.quarter, ptx.Imm(32), c.lane)
-	c.pairCodes()
+	block := f.B32("block_in_tile")
+	f.ShrU32(block, c.rowInTile, ptx.Imm(4))
+	c.codes = c.at(block, 4*wordBytes)
 	if c.c.Chain.Mask {
 		c.maskBit = f.B32("mask_bit")
 		f.MovB32(c.maskBit, ptx.Imm(1))
 		f.ShlB32(c.maskBit, c.maskBit, c.lane)
 	}
-}
-
-// pairCodes finds the codes of the thread's pair of tokens, which the lane 8 across reads too.
-func (c *tensorSampler) pairCodes() {
-	f := c.f
-	pair, low := f.B32("pair"), f.B32()
-	f.ShrU32(pair, c.rowInTile, ptx.Imm(4))
-	f.AndB32(low, c.rowInTile, ptx.Imm(7))
-	f.MadLoU32(pair, pair, ptx.Imm(8), low)
-	c.codes = c.at(pair, lanesGroup)
 }
 
 // laneTile is what the thread knows of the current tile.
@@ -89,10 +81,16 @@ func (c *tensorSampler) newTile(row ptx.B32) *laneTile {
 	return &laneTile{c.startTile([]ptx.B32{id}, []ptx.Pred{valid}), c.padOf(valid)}
 }
 
-// epilogue samples from one accumulator, a group of columns at a time; two warps that share lanes take turns.
+// epilogue samples from one accumulator.
 func (c *tensorSampler) epilogue(t *laneTile, buffer ptx.B32) {
+	c.f.Comment("Epilogue: transform, bound and compare.")
+	c.seedBests(func(body func(g group)) { c.eachGroup(t, buffer, "floor_group", body) })
+	c.eachGroup(t, buffer, "epilogue_group", c.compare)
+}
+
+// eachGroup runs body for groups of columns; two warps that share lanes take turns.
+func (c *tensorSampler) eachGroup(t *laneTile, buffer ptx.B32, name string, body func(g group)) {
 	f := c.f
-	f.Comment("Epilogue: transform, bound and compare.")
 	step := lanesGroup * c.plan.Pipeline.Samplers / 128
 	columns, next, last := f.B32("columns"), f.B32("next_columns"), f.Pred("last_group")
 	address, codes := f.B32("tensor_column"), f.B32("codes_addr")
@@ -100,35 +98,36 @@ func (c *tensorSampler) epilogue(t *laneTile, buffer ptx.B32) {
 	f.MadLoU32(address, buffer, ptx.Imm(c.t.N), c.tensor)
 	f.AddU32(address, address, c.first)
 	f.MadLoU32(codes, c.first, ptx.Imm(c.codeRun()/lanesGroup), c.codes)
-	head := f.Here("epilogue_group")
+	head := f.Here(name)
 	raw := f.NewB32s("raw", lanesGroup)
 	f.Tcgen05Ld32x32b(raw, address)
 	f.Tcgen05WaitLd()
 	f.AddU32(next, columns, ptx.Imm(step))
 	f.SetpU32(ptx.GE, last, next, ptx.Imm(c.t.N))
-	c.group(t, raw, columns, codes, &last)
+	body(c.groupOf(t, raw, columns, codes, &last))
 	f.MovB32(columns, next)
 	f.AddU32(address, address, ptx.Imm(step))
 	f.AddU32(codes, codes, ptx.Imm(step/lanesGroup*c.codeRun()))
 	f.Bra(head).IfNot(last)
 }
 
-// group holds the thread's token against a group of rows.
-func (c *tensorSampler) group(t *laneTile, raw []ptx.B32, columns, codes ptx.B32, last *ptx.Pred) {
+// groupOf is the thread's token against 16 rows.
+func (c *tensorSampler) groupOf(t *laneTile, raw []ptx.B32, columns, codes ptx.B32, last *ptx.Pred) group {
 	f := c.f
-	words := f.NewB32s("code_words", 4)
+	words := append(f.NewB32s("code_words", 4), f.NewB32s("code_words", 4)...)
 	if c.c.Sampler == ir.Gumbel {
-		f.LdSharedV4B32(words, codes.Off(c.plan.Storage.Codes))
+		f.LdSharedV4B32(words[:4], codes.Off(c.plan.Storage.Codes))
+		f.LdSharedV4B32(words[4:], codes.Off(c.plan.Storage.Codes+16))
 	}
 	place := func(i int) int { return i }
-	c.compare(group{columns: columns, elements: len(raw), place: place, last: last, gather: func(i int) element {
+	return group{columns: columns, id: t.ids[0], elements: len(raw), place: place, last: last, gather: func(i int) element {
 		z := f.F32("z")
 		f.MovB32(z, raw[i])
 		e := element{offset: i, tokens: []candidate{{in: newInputs(z), pad: t.pad}}}
 		c.rowInputs(&t.tokenInputs, e.tokens, columns, i, []ptx.B32{c.maskBit})
 		if c.c.Sampler == ir.Gumbel {
-			e.code = codeValue(f, words[i/4], i%4)
+			e.code, e.place = codeValue(f, words[i/4*2], i%4), byteOf(f, words[i/4*2+1], i%4)
 		}
 		return e
-	}})
+	}}
 }

@@ -17,7 +17,7 @@ func SM90(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	}
 	base, m, shared := newSkeleton(plan, c, o, "wgmma")
 	k := &sm90{base}
-	k.moreBarriers = func() { k.initNoiseBarriers(noiseThreads) }
+	k.moreBarriers = k.initNoiseBarriers
 	k.prologue(shared)
 
 	f := k.f
@@ -29,22 +29,18 @@ func SM90(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	}
 	draw := f.Label("noise")
 	if c.Sampler == ir.Gumbel {
-		f.SetpU32(ptx.GE, role, k.tid, ptx.Imm(128-noiseThreads))
-		f.Bra(draw).If(role)
+		k.toWarp(noiseWarp, draw)
 	}
 	f.Comment("Producer: one thread feeds the ring.")
 	k.producer()
 	if c.Sampler == ir.Gumbel {
 		f.Place(draw)
-		k.noise(128-noiseThreads, noiseThreads, codeLayout{2, codeOffsets(plan.Tile.N)})
+		k.noise(codeLayout{2, codeOffsets(plan.Tile.N)})
 	}
 	f.Place(consumer)
 	k.consumer()
 	return k.finishKernel(m)
 }
-
-// noiseThreads are the three warps beside the producer's.
-const noiseThreads = 96
 
 // codeOffsets are the columns that a thread holds of each group, as wgmma deals them out: two of every block of 8.
 func codeOffsets(n int) []int {

@@ -38,15 +38,21 @@ func (c *samplers) padOf(valid ptx.Pred) ptx.F32 {
 // perGroup is the accumulators of a thread in 16 columns.
 const perGroup = 8
 
-// epilogue samples from the accumulators. They cannot be indexed, and one body for each would be thousands of
-// instructions, more than the instruction caches like: groups of 16 columns are picked by an indirect branch and share
-// one body. Warps start at different groups, so that a row's first best, which rules out most, comes from one of them.
+// epilogue samples from the accumulators.
 func (c *consumer) epilogue(t *tile) {
+	c.f.Comment("Epilogue: transform, bound and compare.")
+	c.seedBests(func(body func(g group)) { c.eachGroup(t, "floor_group", body) })
+	c.eachGroup(t, "epilogue_group", c.compare)
+}
+
+// eachGroup runs body for groups of 16 columns. Accumulators cannot be indexed, and one body for each would be thousands of
+// instructions, more than the instruction caches like: groups are picked by an indirect branch and share one body. Warps
+// start at different groups, so that a row's best, once one of them finds it, serves the others.
+func (c *consumer) eachGroup(t *tile, name string, body func(g group)) {
 	f := c.f
-	f.Comment("Epilogue: transform, bound and compare.")
 	groups := len(c.acc) / perGroup
 	if groups <= 1 {
-		c.body(t, c.acc, c.colInN, c.codeAddress(), nil)
+		body(c.groupOf(t, c.acc, c.colInN, c.codeAddress(), nil))
 		return
 	}
 	at, left, last := f.B32("group"), f.B32("groups_left"), f.Pred("last_group")
@@ -56,12 +62,12 @@ func (c *consumer) epilogue(t *tile) {
 	f.MadLoU32(columns, at, ptx.Imm(tiling.CodeGroup), c.colInN)
 	f.MadLoU32(codes, at, ptx.Imm(c.codeRun()), c.codeAddress())
 	f.MovB32(left, ptx.Imm(groups))
-	head, body := f.Here("epilogue_group"), f.Label("epilogue_body")
-	c.pickGroup(at, z, body)
-	f.Place(body)
+	head, picked := f.Here(name), f.Label(name+"_picked")
+	c.pickGroup(at, z, picked)
+	f.Place(picked)
 	f.SubU32(left, left, ptx.Imm(1))
 	f.SetpU32(ptx.EQ, last, left, ptx.Imm(0))
-	c.body(t, z, columns, codes, &last)
+	body(c.groupOf(t, z, columns, codes, &last))
 
 	wrap, more := f.Pred("wrap"), f.Pred("more")
 	f.AddU32(at, at, ptx.Imm(1))
@@ -94,28 +100,30 @@ func (c *consumer) pickGroup(group ptx.B32, z []ptx.F32, body *ptx.Label) {
 	}
 }
 
-// codeRun is the bytes of the codes of one group.
-func (c *samplers) codeRun() int { return 4 * 2 * c.t.M }
+// codeAddress is the address register of the thread's words in the first group, short of the storage's offset.
+func (c *consumer) codeAddress() ptx.B32 {
+	word := c.f.B32()
+	c.f.AndB32(word, c.lane, ptx.Imm(3))
+	c.f.MadLoU32(word, c.warp, ptx.Imm(4), word)
+	return c.at(word, wordBytes)
+}
 
-// codeAddress is the address register of the thread's word of the first group, short of the storage's offset.
-func (c *consumer) codeAddress() ptx.B32 { return c.at(c.thread, 4) }
-
-// body handles blocks of 8 columns: z holds, for each, the two tokens' logits in two adjacent columns.
-func (c *consumer) body(t *tile, z []ptx.F32, columns, codes ptx.B32, last *ptx.Pred) {
+// groupOf is blocks of 8 columns: z holds, for each, the two tokens' logits in two adjacent columns.
+func (c *consumer) groupOf(t *tile, z []ptx.F32, columns, codes ptx.B32, last *ptx.Pred) group {
 	f := c.f
-	word := f.B32("code_word")
+	words := f.NewB32s("code_words", 2)
 	if c.c.Sampler == ir.Gumbel {
-		f.LdSharedB32(word, codes.Off(c.plan.Storage.Codes))
+		f.LdSharedV2B32(words, codes.Off(c.plan.Storage.Codes))
 	}
 	place := func(i int) int { return 8*(i/2) + i%2 }
-	c.compare(group{columns: columns, elements: len(z) / 2, place: place, last: last, gather: func(i int) element {
+	return group{columns: columns, id: t.ids[0], elements: len(z) / 2, place: place, last: last, gather: func(i int) element {
 		at := 4*(i/2) + i%2
 		e := element{offset: place(i), tokens: []candidate{
 			{in: newInputs(z[at]), pad: t.pads[0]}, {in: newInputs(z[at+2]), pad: t.pads[1], below: 8}}}
 		c.rowInputs(&t.tokenInputs, e.tokens, columns, place(i), c.maskBit[:])
 		if c.c.Sampler == ir.Gumbel {
-			e.code = codeValue(f, word, i)
+			e.code, e.place = codeValue(f, words[0], i), byteOf(f, words[1], i)
 		}
 		return e
-	}})
+	}}
 }

@@ -163,14 +163,6 @@ func TestTensorMemoryIsGivenBack(t *testing.T) {
 	}
 }
 
-// noiseWarps is the warps of the first warpgroup that neither produce nor issue products.
-func (k kernel) noiseWarps() int64 {
-	if k.sm90() {
-		return 3
-	}
-	return 2
-}
-
 // Every barrier that is waited for, armed or arrived at has been initialised with the arrivals that it will get.
 func TestBarriersAreInitialised(t *testing.T) {
 	for name, k := range kernels(t) {
@@ -184,7 +176,7 @@ func TestBarriersAreInitialised(t *testing.T) {
 			want[s.Tiles+8*i] = ptx.Imm(1) // a commit
 			want[s.Tiles+8*(x.Buffers+i)] = ptx.Imm(l.Samplers / 32)
 		}
-		want[s.Drawn] = ptx.Imm(k.noiseWarps()) // one arrival a warp that draws
+		want[s.Drawn] = ptx.Imm(1) // the warp that draws
 		want[s.Drawn+8] = ptx.Imm(l.Samplers / 32)
 		got := map[int]ptx.Operand{}
 		inits, _ := k.find("mbarrier.init")

@@ -40,8 +40,8 @@ type Storage struct {
 	Noise int // offset of the rows' noise constants, 16 bytes each
 	Rows  int // offset of the rows' records for the epilogue, 16 bytes each: a, t, threshold, cap
 	Keys  int // offset of the rows' best keys, 8 bytes each
-	Codes int // offset of the codes of the noise, a byte for each pair of tokens and row
-	Queue int // offset of the candidates that wait for their scores, QueueEntries of 8 bytes a sampling warp
+	Codes int // offset of the codes of the noise and the places of the blocks' first tokens, a byte each for each block and row
+	Queue int // offset of the candidates that wait for their scores, QueueEntries of 16 bytes a sampling warp
 	Full  int // offset of the "stage is full" barriers, 8 bytes each
 	Empty int // offset of the "stage is empty" barriers
 	Drawn int // offset of the barriers "codes are drawn" and "codes are read"
@@ -69,7 +69,7 @@ const (
 	noiseBytes   = 16
 	rowBytes     = 16
 	keyBytes     = 8
-	entryBytes   = 8
+	entryBytes   = 16
 	flagBytes    = 16
 )
 
@@ -77,9 +77,12 @@ const (
 // that fills it up.
 const QueueEntries = 64
 
-// Codes are drawn a word at a time: those of 4 columns, or of the 2 that a thread has of a narrow tile. CodeGroup is the
-// columns that 2M words cover.
-const CodeGroup = 16
+// Noise is drawn for blocks of BlockRows aligned tokens. Its codes come in words of four columns, or of the two that a thread
+// has of a narrow tile; CodeGroup is the columns of a run of words that covers the tile's blocks.
+const (
+	BlockRows = 16
+	CodeGroup = 16
+)
 
 // Reject says why a tile cannot run.
 type Reject struct {
@@ -175,7 +178,7 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 	}
 	if c.Sampler == ir.Gumbel {
 		s.Noise = place(noiseBytes * t.N)
-		s.Codes = place(4 * 2 * t.M * ((t.N + CodeGroup - 1) / CodeGroup))
+		s.Codes = place(2 * CodeGroup * t.M / BlockRows * ((t.N + CodeGroup - 1) / CodeGroup))
 		s.Drawn = place(2 * barrierBytes)
 	}
 	s.Rows = place(rowBytes * t.N)
