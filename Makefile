@@ -17,7 +17,7 @@ RACE := ./driver ./sampler ./internal/cache
 RACE_SHORT := ./gen ./reference ./sim
 
 # Packages whose test binaries go into the bundle for a machine with a GPU.
-GPU_TESTS ?= driver sampler internal/verify
+GPU_TESTS ?= driver sampler internal/verify internal/bench
 BUNDLE ?= gpu-bundle
 
 .PHONY: all build test test-short race generate fresh tools gpu-bundle fuzz lint vuln clean

@@ -15,9 +15,6 @@ const (
 	Packed   = "packed"
 )
 
-// fsgenName is the contender of a layout.
-func fsgenName(layout string) string { return "fsgen-" + layout }
-
 // Config says what to time.
 type Config struct {
 	// Model is a name for the shape, of letters, digits, '.', '_' and '-'.
@@ -96,12 +93,6 @@ func checkNames(what string, names, from []string, least int) error {
 		}
 	}
 	return nil
-}
-
-func (c *Config) progress(done, total int, what string) {
-	if c.Progress != nil {
-		c.Progress(done, total, what)
-	}
 }
 
 // problem describes the computation in a report.

@@ -47,7 +47,7 @@ func (r *rig) plans(ctx context.Context) (out []layoutPlan, err error) {
 			return nil, err
 		}
 		r.keep(plan)
-		out = append(out, layoutPlan{fsgenName(layout), plan})
+		out = append(out, layoutPlan{"fsgen-" + layout, plan})
 	}
 	return out, nil
 }

@@ -29,6 +29,12 @@ func Run(ctx context.Context, dev *sampler.Device, cfg Config) (*Report, error) 
 	return rep, err
 }
 
+func (c *Config) progress(done, total int, what string) {
+	if c.Progress != nil {
+		c.Progress(done, total, what)
+	}
+}
+
 // field is what contenders are made of, at any batch size.
 type field struct {
 	floor Contender

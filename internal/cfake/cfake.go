@@ -46,7 +46,7 @@ func build(dir string, source []byte, without []string) (string, error) {
 	if err := os.WriteFile(versions, []byte("{ global: *;"+local+" };\n"), 0o600); err != nil {
 		return "", err
 	}
-	args := []string{"-shared", "-fPIC", "-O1", "-g", "-Wall", "-Werror", "-o", library, file, "-lm", "-Wl,--version-script=" + versions}
+	args := []string{"-shared", "-fPIC", "-O0", "-g", "-Wall", "-Werror", "-o", library, file, "-lm", "-Wl,--version-script=" + versions}
 	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w: %s", cc, err, out)
 	}
