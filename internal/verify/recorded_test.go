@@ -188,7 +188,8 @@ func (tr *trial) hold(ctx context.Context, rec *recordedRun) (*agreement, error)
 //   - the noise, 2^-20 (1 + |g|): two lg2.approx (absolute error 2^-22 in (0.5, 2), else relative 2^-22) and a polynomial;
 //   - half a unit in the last place for every other operation.
 //
-// ir's tests hold the graphs that kernels are made of to these budgets. Scores of rows without a token are any NaN.
+// ir's tests hold the graphs that kernels are made of to these budgets, with every approximation off by what is documented.
+// Scores of rows without a token are any NaN.
 func (tr *trial) compare(got, want *sampler.Result) (*agreement, error) {
 	if len(got.Tokens) != len(want.Tokens) {
 		return nil, fmt.Errorf("%d rows, recorded %d", len(got.Tokens), len(want.Tokens))
