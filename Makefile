@@ -5,6 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 PTXAS_VERSION ?= 13.0.88
+NVDISASM_VERSION ?= 13.5.37
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK ?= golang.org/x/vuln/cmd/govulncheck@latest
 FUZZTIME ?= 10s
@@ -16,7 +17,7 @@ RACE := ./driver ./sampler ./internal/cache
 RACE_SHORT := ./gen ./reference ./sim
 
 # Packages whose test binaries go into the bundle for a machine with a GPU.
-GPU_TESTS ?= driver sampler internal/verify
+GPU_TESTS ?= driver sampler internal/verify internal/bench
 BUNDLE ?= gpu-bundle
 
 .PHONY: all build test test-short race generate fresh tools gpu-bundle fuzz lint vuln clean
@@ -26,7 +27,7 @@ all: build
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/fsgen ./cmd/fsgen
 
-tools: $(TOOLS)/bin/ptxas
+tools: $(TOOLS)/bin/ptxas $(TOOLS)/bin/nvdisasm
 
 # ptxas comes from the PyPI package nvidia-cuda-nvcc; only the one binary is kept.
 $(TOOLS)/bin/ptxas:
@@ -37,8 +38,17 @@ $(TOOLS)/bin/ptxas:
 	rm -rf $(TOOLS)/wheel
 	$(TOOLS)/bin/ptxas --version | tail -n 2
 
-# Every test, then the race detector where it matters. What is missing (ptxas, a C compiler, a GPU) skips with its reason;
-# FSGEN_REQUIRE_PTXAS=1, FSGEN_REQUIRE_CC=1 and FSGEN_REQUIRE_GPU=1 make that a failure.
+# nvdisasm shows which instructions ptxas made; newer than ptxas, since it reads the code of every older one.
+$(TOOLS)/bin/nvdisasm:
+	mkdir -p $(TOOLS)/bin $(TOOLS)/nvdisasm
+	python3 -m pip download --quiet --disable-pip-version-check --no-deps -d $(TOOLS)/nvdisasm nvidia-cuda-nvdisasm==$(NVDISASM_VERSION)
+	cd $(TOOLS)/nvdisasm && python3 -m zipfile -e nvidia_cuda_nvdisasm-$(NVDISASM_VERSION)-*.whl .
+	install -m 755 $(TOOLS)/nvdisasm/nvidia/cu13/bin/nvdisasm $(TOOLS)/bin/nvdisasm
+	rm -rf $(TOOLS)/nvdisasm
+	$(TOOLS)/bin/nvdisasm --version | tail -n 2
+
+# Every test, then the race detector where it matters. What is missing (ptxas, nvdisasm, a C compiler, a GPU) skips with its
+# reason; FSGEN_REQUIRE_PTXAS=1, FSGEN_REQUIRE_NVDISASM=1, FSGEN_REQUIRE_CC=1 and FSGEN_REQUIRE_GPU=1 make that a failure.
 test:
 	$(GO) test ./...
 	$(MAKE) --no-print-directory race

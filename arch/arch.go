@@ -68,6 +68,13 @@ var SM100 = Arch{
 // All lists the architectures that fsgen writes kernels for, oldest first.
 func All() []Arch { return []Arch{SM90, SM100} }
 
+// consumerBlackwell is why compute capability 12.x is refused by name: its number is above sm_100's, so that kernels for
+// sm_100 look as if they should run there.
+const consumerBlackwell = "consumer Blackwell (GeForce RTX 50, RTX PRO, DGX Spark): " +
+	"it has neither the tensor cores (tcgen05) nor the tensor memory that kernels for sm_100 need"
+
+const consumerBlackwellMajor = 12
+
 // Lookup finds an architecture by its name; a variant suffix (sm_90a) is accepted too.
 func Lookup(name string) (Arch, error) {
 	var names []string
@@ -77,7 +84,11 @@ func Lookup(name string) (Arch, error) {
 		}
 		names = append(names, a.Name)
 	}
-	return Arch{}, fmt.Errorf("arch: unknown architecture %q: fsgen knows %s", name, strings.Join(names, ", "))
+	known := "fsgen knows " + strings.Join(names, ", ")
+	if t, err := ParseTarget(name); err == nil && t.SM/10 == consumerBlackwellMajor {
+		return Arch{}, fmt.Errorf("arch: %s is %s; %s", name, consumerBlackwell, known)
+	}
+	return Arch{}, fmt.Errorf("arch: unknown architecture %q: %s", name, known)
 }
 
 // ForDevice picks the architecture whose kernels run on a GPU, or says why there is none.
@@ -101,6 +112,10 @@ func (e *UnsupportedError) Error() string {
 	for _, a := range All() {
 		have = append(have, a.Target.String())
 	}
+	capability := e.Capability.String()
+	if e.Capability.Major == consumerBlackwellMajor {
+		capability += ", " + consumerBlackwell
+	}
 	return fmt.Sprintf("arch: %s has compute capability %s; fsgen has kernels for %s only",
-		e.GPU, e.Capability, strings.Join(have, ", "))
+		e.GPU, capability, strings.Join(have, ", "))
 }

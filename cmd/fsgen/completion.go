@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/internal/bench"
 	"github.com/fsgen/fsgen/internal/verify"
 	"github.com/fsgen/fsgen/model"
 )
@@ -63,22 +64,43 @@ func archNames() string {
 // choice is what may stand after a word.
 type choice struct{ after, words string }
 
-// flagValues are the words that complete a flag's value. What is a path is left to the shell.
-func flagValues() []choice {
-	return []choice{
-		{"--device", "auto cpu cuda sim:" + strings.ReplaceAll(archNames(), " ", " sim:")},
-		{"--arch", archNames()},
-		{"--sampler", "gumbel greedy"},
-		{"--suite", strings.Join(verify.Suites(), " ")},
-		{"--format", "ptx json ptx,json"},
+// flagValue are the words that complete a flag's value, for one command or for every one that has the flag.
+type flagValue struct{ command, flag, words string }
+
+// flagValues lists those of one command before those of all. What is a path is left to the shell.
+func flagValues() []flagValue {
+	return []flagValue{
+		{"emit", "--model", modelNames()},
+		{"emit", "--format", "ptx json ptx,json"},
+		{"bench", "--model", modelNames()},
+		{"bench", "--format", "table gobench"},
+		{"bench", "--weights", strings.Join(bench.LayoutNames, " ")},
+		{"bench", "--peers", strings.Join(bench.PeerNames, " ") + " none"},
+		{"bench", "--device", "cuda"},
+		{"", "--device", "auto cpu cuda sim:" + strings.ReplaceAll(archNames(), " ", " sim:")},
+		{"", "--arch", archNames()},
+		{"", "--sampler", "gumbel greedy"},
+		{"", "--suite", strings.Join(verify.Suites(), " ")},
 	}
 }
+
+// ownValues are flags whose values are the user's own: paths, which the shell completes, and numbers.
+var ownValues = []string{"--model", "--weights", "--hidden", "--temperature", "--seed", "--position", "--mask", "--bias", "--kernel",
+	"--output", "-o", "--out"}
 
 // arguments are the words that complete what stands after a command.
 func arguments() []choice {
 	return []choice{
 		{"cache", "ls rm path"}, {"completion", "bash zsh fish"}, {"models", modelNames()}, {"help", strings.Join(commandNames(), " ")},
 	}
+}
+
+// pattern is a pattern of bash for the command and the word before the cursor.
+func (v flagValue) pattern() string {
+	if v.command == "" {
+		return fmt.Sprintf(`*" %s"`, v.flag)
+	}
+	return fmt.Sprintf("%q", v.command+" "+v.flag)
 }
 
 // bashHead finds the word under the cursor and the one before it. Bash splits words at = and :, so that --device=cpu and
@@ -92,7 +114,7 @@ const bashHead = `_fsgen() {
 	elif [[ $prev == "=" || $prev == ":" ]] && ((COMP_CWORD > 1)); then
 		prev=${COMP_WORDS[COMP_CWORD-2]}$prev
 	fi
-	case ${prev%=} in
+	case "$command ${prev%=}" in
 `
 
 const bashTail = `		esac
@@ -108,11 +130,10 @@ func bashCompletion() string {
 	var b strings.Builder
 	b.WriteString(bashHead)
 	for _, v := range flagValues() {
-		fmt.Fprintf(&b, "\t%s) list=%q ;;\n", v.after, v.words)
+		fmt.Fprintf(&b, "\t%s) list=%q ;;\n", v.pattern(), v.words)
 	}
-	fmt.Fprintf(&b, "\tsim:) list=%q ;;\n\t*:) return ;;\n", archNames())
-	fmt.Fprintf(&b, "\t--model) if [[ $command == emit ]]; then list=%q; else return; fi ;;\n", modelNames())
-	b.WriteString("\t--weights|--hidden|--temperature|--seed|--position|--mask|--bias|--kernel|--output|-o) return ;;\n\tesac\n")
+	fmt.Fprintf(&b, "\t*\" sim:\") list=%q ;;\n\t*:) return ;;\n", archNames())
+	fmt.Fprintf(&b, "\t*\" %s\") return ;;\n\tesac\n", strings.Join(ownValues, "\"|*\" "))
 	fmt.Fprintf(&b, "\tif [[ -z $list ]] && ((COMP_CWORD == 1)); then list=%q\n", strings.Join(commandNames(), " ")+" help")
 	b.WriteString("\tfi\n\tif [[ -z $list && $cur != -* ]] && ((COMP_CWORD == 2)); then\n\t\tcase $command in\n")
 	for _, a := range arguments() {
@@ -140,11 +161,14 @@ func fishCompletion() string {
 		}
 	}
 	for _, v := range flagValues() {
-		fmt.Fprintf(&b, "complete -c fsgen -l %s -x -a %q\n", strings.TrimPrefix(v.after, "--"), v.words)
+		b.WriteString("complete -c fsgen")
+		if v.command != "" {
+			fmt.Fprintf(&b, " -n '__fish_seen_subcommand_from %s'", v.command)
+		}
+		fmt.Fprintf(&b, " -l %s -x -a %q\n", strings.TrimPrefix(v.flag, "--"), v.words)
 	}
 	for _, a := range arguments() {
 		fmt.Fprintf(&b, "complete -c fsgen -n '__fish_seen_subcommand_from %s' -f -a %q\n", a.after, a.words)
 	}
-	fmt.Fprintf(&b, "complete -c fsgen -n '__fish_seen_subcommand_from emit' -l model -x -a %q\n", modelNames())
 	return b.String()
 }

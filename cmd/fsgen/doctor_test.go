@@ -64,6 +64,7 @@ func TestDoctorTakesTheSecondGPUForAGPU(t *testing.T) {
 }
 
 func TestDoctorSaysThatNoGPUCanBeUsed(t *testing.T) {
-	_, code := doctorOn(t, fakeLibcuda(t, "75", "120"))
+	out, code := doctorOn(t, fakeLibcuda(t, "75", "120"))
 	assert.Equal(t, exitNoGPU, code)
+	assert.Regexp(t, `(?m)^--  gpu .*Fake GPU 1 has compute capability 12.0, consumer Blackwell .*: it has neither .*; fsgen has kernels for .* only$`, out)
 }

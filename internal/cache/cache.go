@@ -1,4 +1,5 @@
-// Package cache keeps compiled kernels on disk, so that the next process need not compile them again.
+// Package cache keeps compiled kernels on disk, so that the next process need not compile them again; and, under a name and
+// in a directory of their own, other things that take long to make.
 //
 // A cache is never needed for a correct result, and so it never fails a caller for its own reasons: a directory
 // that cannot be used turns the cache off with one warning, and an entry that is not exactly what was written is a
@@ -7,6 +8,7 @@
 package cache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -28,6 +30,8 @@ type Options struct {
 	Dir string
 	// Limit is the largest total size in bytes; 0 means DefaultLimit, less than 0 no limit.
 	Limit int64
+	// Name is what warnings call the cache; "" means "kernel cache".
+	Name string
 	// Warn receives warnings, one line each without a newline; nil writes them to standard error.
 	Warn func(string)
 }
@@ -36,6 +40,7 @@ type Options struct {
 type Cache struct {
 	dir   string // "" when disabled
 	limit int64
+	name  string
 	warn  func(string)
 
 	warned  sync.Map // what has been warned of: a path, or "write"
@@ -58,7 +63,7 @@ type Stats struct {
 
 // Open opens a cache. It never fails: a cache that cannot be had is disabled, after one warning.
 func Open(o Options) *Cache {
-	c := &Cache{limit: o.Limit, warn: o.Warn}
+	c := &Cache{limit: o.Limit, name: cmp.Or(o.Name, "kernel cache"), warn: o.Warn}
 	if c.limit == 0 {
 		c.limit = DefaultLimit
 	}
@@ -70,7 +75,7 @@ func Open(o Options) *Cache {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err != nil {
-		c.warn(fmt.Sprintf("no kernel cache: %v (set %s to a directory, or to off)", err, EnvDir))
+		c.warn(fmt.Sprintf("no %s: %v (set %s to a directory, or to off)", c.name, err, EnvDir))
 		return c
 	}
 	c.dir = dir

@@ -49,7 +49,7 @@ func (c *Cache) lookup(key string) ([]byte, bool) {
 		return nil, false
 	}
 	c.bad.Add(1)
-	c.warnOnce(path, "kernel cache: %s: %v; it will be rebuilt", path, err)
+	c.warnOnce(path, "%s: %s: %v; it counts as missing", c.name, path, err)
 	_ = os.Remove(path) // never RemoveAll: a directory in the entry's place may be anyone's
 	return nil, false
 }
@@ -91,7 +91,7 @@ func (c *Cache) Put(key string, data []byte) error {
 		}
 	}
 	if err != nil {
-		c.warnOnce("write", "kernel cache: cannot keep entries: %v", err)
+		c.warnOnce("write", "%s: cannot keep entries: %v", c.name, err)
 		return fmt.Errorf("cache: %w", err)
 	}
 	c.writes.Add(1)

@@ -5,80 +5,32 @@ package ptxas
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/internal/nvtool"
 )
 
 // Tool is a ptxas binary.
 type Tool struct{ Path string }
 
 // ErrNotFound says that there is no ptxas here.
-var ErrNotFound = errors.New("ptxas: not found (looked at $FSGEN_PTXAS, .tools/bin/ptxas up to go.mod, and PATH; make tools fetches it)")
+var ErrNotFound = nvtool.ErrNotFound
 
-// Find looks for ptxas: $FSGEN_PTXAS, else .tools/bin/ptxas in the module that holds the working directory, else PATH.
+// Find looks for ptxas (nvtool.Find).
 func Find() (Tool, error) {
-	if p := os.Getenv("FSGEN_PTXAS"); p != "" {
-		if _, err := os.Stat(p); err != nil {
-			return Tool{}, fmt.Errorf("ptxas: FSGEN_PTXAS: %w", err)
-		}
-		return Tool{p}, nil
-	}
-	if dir, err := os.Getwd(); err == nil {
-		if p := inModule(dir); p != "" {
-			return Tool{p}, nil
-		}
-	}
-	if p, err := exec.LookPath("ptxas"); err == nil {
-		return Tool{p}, nil
-	}
-	return Tool{}, ErrNotFound
+	path, err := nvtool.Find("ptxas")
+	return Tool{path}, err
 }
 
-// inModule returns .tools/bin/ptxas beside the go.mod at or above dir, if it is there.
-func inModule(dir string) string {
-	for {
-		p := filepath.Join(dir, ".tools", "bin", "ptxas")
-		if _, err := os.Stat(p); err == nil {
-			return p
-		}
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return ""
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return ""
-		}
-		dir = up
-	}
-}
-
-// TB is the part of testing.TB that ForTest needs.
-type TB interface {
-	Helper()
-	Skip(...any)
-	Fatal(...any)
-}
-
-// ForTest finds ptxas for a test. Where there is none the test is skipped with the reason, or fails if
-// FSGEN_REQUIRE_PTXAS=1.
-func ForTest(t TB) Tool {
+// ForTest finds ptxas for a test, which is skipped where there is none, or fails if FSGEN_REQUIRE_PTXAS=1.
+func ForTest(t nvtool.TB) Tool {
 	t.Helper()
-	tool, err := Find()
-	switch {
-	case err == nil:
-	case os.Getenv("FSGEN_REQUIRE_PTXAS") == "1":
-		t.Fatal(err)
-	default:
-		t.Skip(err)
-	}
-	return tool
+	return Tool{nvtool.ForTest(t, "ptxas")}
 }
 
 // Options change how ptxas runs; the zero value compiles as the driver would.

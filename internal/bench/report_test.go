@@ -1,0 +1,161 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/internal/golden"
+	"github.com/fsgen/fsgen/internal/nvml"
+)
+
+// sample is the report of a run whose numbers are easy.
+func sample() *Report {
+	r := &Report{Schema: Schema, Tool: "fsgen 0", Time: "2026-01-02T03:04:05Z", Device: Device{"Fake GPU 0", "CUDA 13.0, release 1.2.3", 700},
+		Problem: Problem{"qwen3-8b", 151936, 4096, "temperature", "gumbel"}, Method: Method{20, 9, 3}}
+	around := func(us float64) (s Series) {
+		for i := range 9 {
+			s.Times = append(s.Times, us*(1+float64((i*5)%9-4)/100))
+		}
+		return s
+	}
+	contenders := []Contender{{Name: Floor, Kernel: "fsgen_stream, 132 CTAs"}, {Name: "fsgen-rowmajor", Kernel: "fsgen_sm_90_m192n8k64s9c1"}, {Name: Cublas, Kernel: "cublasLt 13.1.2, algorithm 2 of 8"}}
+	for _, b := range []struct {
+		batch int
+		us    [3]float64
+	}{{1, [3]float64{270, 286.2, 297}}, {256, [3]float64{271, 569.1, 488}}} {
+		series := []Series{around(b.us[0]), around(b.us[1]), around(b.us[2])}
+		series[1].Readings = []nvml.Reading{{SMClock: 1755, MemoryClock: 3201, Power: 612.3, Temperature: 63, Throttle: 4}}
+		r.add(b.batch, contenders, series)
+	}
+	r.skip("cublas", 64, errors.New("out of\nmemory"))
+	return r
+}
+
+func TestRatiosAreOfTheSameBatch(t *testing.T) {
+	r := sample()
+	x := r.find(256, "fsgen-rowmajor")
+	assert.Equal(t, 569.1, x.Median)
+	assert.Equal(t, 551.0, round(x.P10, 0))
+	assert.Equal(t, round(569.1/271, 4), x.XFloor)
+	assert.Equal(t, round(569.1/488, 4), x.XCublas)
+	assert.Equal(t, 1.06, r.find(1, "fsgen-rowmajor").XFloor)
+	assert.Equal(t, Skipped{"cublas at batch 64", "out of; memory"}, r.Skipped[0])
+}
+
+func TestReportSurvivesItsFile(t *testing.T) {
+	r := sample()
+	data, err := r.Encode()
+	require.NoError(t, err)
+	assert.Equal(t, len(r.Results)+2, bytes.Count(data, []byte("\n")), "a line for each result")
+	back, err := Decode(data)
+	require.NoError(t, err)
+	assert.Equal(t, r, back)
+
+	// What follows from the times is not believed.
+	edited := bytes.ReplaceAll(data, []byte(`"x_floor":1.06`), []byte(`"x_floor":0.5`))
+	require.NotEqual(t, data, edited)
+	back, err = Decode(edited)
+	require.NoError(t, err)
+	assert.Equal(t, r, back)
+
+	none, err := (&Report{Schema: Schema}).Encode()
+	require.NoError(t, err)
+	assert.True(t, json.Valid(none))
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	good, err := sample().Encode()
+	require.NoError(t, err)
+	for want, edit := range map[string]func(*Report){
+		"schema 2: this fsgen reads 1":       func(r *Report) { r.Schema = 2 },
+		"result 1: floor at batch size 1":    func(r *Report) { r.Results[1].Contender = Floor },
+		"result 0: want a batch size":        func(r *Report) { r.Results[0].Times = nil },
+		"result 2: a time of 0":              func(r *Report) { r.Results[2].Times[3] = 0 },
+		"result 3: want a batch size, a con": func(r *Report) { r.Results[3].Contender = "" },
+	} {
+		r, err := Decode(good)
+		require.NoError(t, err)
+		edit(r)
+		bad, err := r.Encode()
+		require.NoError(t, err)
+		_, err = Decode(bad)
+		assert.ErrorContains(t, err, want)
+	}
+	for _, text := range []string{"", "[]", `{"schema":1,"frob":2}`} {
+		_, err := Decode([]byte(text))
+		assert.ErrorContains(t, err, "not the data of a run", text)
+	}
+}
+
+func TestTable(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, sample().WriteTable(&b))
+	golden.File(t, "testdata/table.txt", b.Bytes())
+
+	bare := sample()
+	for i := range bare.Results {
+		bare.Results[i].Clocks, bare.Results[i].Kernel = nil, ""
+	}
+	bare.Results = append(bare.Results[:2], bare.Results[3:5]...) // without cuBLAS
+	bare.derive()
+	b.Reset()
+	require.NoError(t, bare.WriteTable(&b))
+	assert.Regexp(t, `(?m)^BATCH +CONTENDER +MEDIAN US +P10 +P90 +X FLOOR$`, b.String())
+}
+
+// benchLine is the form of a result in Go's benchmark data (golang.org/design/14313-benchmark-format): name, iterations,
+// and pairs of a value and its unit.
+var benchLine = regexp.MustCompile(`^Benchmark\S+-1\t\d+(\t[0-9.]+ [a-z/-]+)+$`)
+
+func TestGoBench(t *testing.T) {
+	r := sample()
+	var b bytes.Buffer
+	require.NoError(t, r.WriteGoBench(&b))
+	golden.File(t, "testdata/gobench.txt", []byte(regexp.MustCompile(`(?m)^(goos|goarch): .*$`).ReplaceAllString(b.String(), "$1: any")))
+	results := 0
+	for line := range strings.Lines(b.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "Benchmark"):
+			assert.Regexp(t, benchLine, line)
+			results++
+		case strings.HasPrefix(line, "Unit "):
+			assert.Regexp(t, `^Unit \S+ better=lower$`, line)
+		default:
+			assert.Regexp(t, `^[a-z][a-z0-9]*: \S`, line)
+		}
+	}
+	assert.Equal(t, 6*9, results)
+}
+
+// TestBenchstatReadsGoBench asks benchstat itself, where it is installed.
+func TestBenchstatReadsGoBench(t *testing.T) {
+	tool, err := exec.LookPath("benchstat")
+	if err != nil {
+		t.Skip("benchstat is not here (go install golang.org/x/perf/cmd/benchstat@latest)")
+	}
+	var b bytes.Buffer
+	require.NoError(t, sample().WriteGoBench(&b))
+	path := t.TempDir() + "/new.txt"
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	out, err := exec.Command(tool, "-col", "/contender", path).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, want := range []string{"sec/op", "x-floor", "x-cublas", "fsgen-rowmajor", "qwen3-8b"} {
+		assert.Contains(t, string(out), want)
+	}
+}
+
+func TestRoundKeepsDigits(t *testing.T) {
+	assert.Equal(t, 1.235, round(1.23456, 3))
+	assert.True(t, math.IsNaN(round(math.NaN(), 3)))
+}
