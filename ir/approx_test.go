@@ -60,22 +60,25 @@ func worstCases(g *Graph, in Values, f func(got float64)) {
 // manual, not only for correctly rounded approximations: noise within 2^-20 (1 + |g|), and below the bound that decides
 // whether it is computed at all.
 func TestNoiseBudgetHoldsForDocumentedErrors(t *testing.T) {
-	noise, bound := Noise(), NoiseBound()
+	noise, bound := Noise(), NoiseCeiling()
 	rng := rand.New(rand.NewPCG(1, 2))
-	words := words()
-	for range 20000 {
-		words = append(words, rng.Uint64()>>rng.IntN(64), ^(rng.Uint64() >> rng.IntN(64)))
+	word := func() uint64 {
+		x := rng.Uint64() >> rng.IntN(64)
+		return x ^ -(rng.Uint64() & 1)
 	}
 	worst := 0.0
-	for _, x := range words {
-		in := Values{U: map[Input]uint32{InLow: uint32(x), InHigh: uint32(x >> 32)}}
-		want, most, least := exactNoise(x), math.Inf(-1), math.Inf(1)
-		worstCases(noise, in, func(g float64) {
+	check := func(d drawn) {
+		want, most := d.exact(), math.Inf(-1)
+		worstCases(noise, d.values(nil), func(g float64) {
 			most = max(most, g)
 			worst = max(worst, math.Abs(g-want)/(1+math.Abs(want)))
 		})
-		worstCases(bound, in, func(b float64) { least = min(least, b) })
-		require.LessOrEqual(t, most, least, "x=%#x", x)
+		code := CodeValue(NoiseCode(uint32(d.block >> 32)))
+		require.LessOrEqual(t, most, float64(Eval(bound, Values{F: map[Input]float32{InCode: code}})), "%+v", d)
+	}
+	draws(check)
+	for range 10000 {
+		check(drawn{word(), word(), rng.IntN(4) == 0})
 	}
 	t.Logf("worst error %.3g (1 + |g|), budget %.3g", worst, 0x1p-20)
 	require.Less(t, worst, 0x1p-20)
