@@ -191,7 +191,7 @@ def parse(argv):
     p.add_argument("--batch", default=BATCHES)
     p.add_argument("--launches", type=int, default=20)
     p.add_argument("--replays", type=int, default=21)
-    p.add_argument("--warm-ups", type=int, default=3)
+    p.add_argument("--warm-ups", type=int, default=5)
     p.add_argument("--out", default="", help="file for the data, as JSON")
     args = p.parse_args(argv)
     if args.replays < 9 or args.replays % 2 == 0:
