@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/autotune"
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/internal/cache"
 )
@@ -15,12 +16,13 @@ func init() { openCUDA = newCUDA }
 
 // cudaDevice is one GPU, through its primary context.
 type cudaDevice struct {
-	drv   *driver.Driver
-	dev   *driver.Device
-	ctx   *driver.Context
-	arch  arch.Arch
-	cache *cache.Cache
-	name  string
+	drv     *driver.Driver
+	dev     *driver.Device
+	ctx     *driver.Context
+	arch    arch.Arch
+	cache   *cache.Cache
+	tunings *tuner
+	name    string
 }
 
 func newCUDA(ordinal int) (backend, error) {
@@ -44,8 +46,21 @@ func newCUDA(ordinal int) (backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cudaDevice{drv, dev, ctx, a, cache.Open(cache.Options{}), fmt.Sprintf("cuda:%d", ordinal)}, nil
+	d := &cudaDevice{drv: drv, dev: dev, ctx: ctx, arch: a, cache: cache.Open(cache.Options{}), name: fmt.Sprintf("cuda:%d", ordinal)}
+	d.tunings = &tuner{d.gpu(), autotune.OpenStore(d.cache, nil), autotune.Builtin}
+	return d, nil
 }
+
+// gpu names the driver by its release too, where the system tells: releases of one CUDA version bring other compilers.
+func (d *cudaDevice) gpu() autotune.GPU {
+	version := d.drv.Version().String()
+	if r := d.drv.Release(); r != "" {
+		version += " (" + r + ")"
+	}
+	return autotune.GPU{Name: d.dev.Name(), Multiprocessors: d.sms(), Driver: version}
+}
+
+func (d *cudaDevice) tuner() *tuner { return d.tunings }
 
 func (d *cudaDevice) info() Info {
 	return Info{Name: d.name, Product: d.dev.Name(), Arch: d.arch.Name, Driver: d.drv.Version().String(), UUID: fmt.Sprint(d.dev.UUID())}

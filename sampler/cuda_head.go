@@ -116,9 +116,9 @@ func checkRows(field string, ptr uint64, ld, hidden int) error {
 }
 
 func (h *cudaHead) plan(ctx context.Context, spec Spec) (planBackend, error) {
-	artifacts, err := spec.artifacts(h.dev.arch, h.shape)
+	buckets, err := spec.buckets(h.dev.arch, h.shape, h.dev.tunings)
 	if err != nil {
 		return nil, err
 	}
-	return newCUDAPlan(ctx, h, spec, artifacts)
+	return newCUDAPlan(ctx, h, spec, buckets)
 }

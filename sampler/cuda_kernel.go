@@ -18,6 +18,7 @@ type cudaKernel struct {
 	mod      *driver.Module
 	fn       *driver.Function
 	resident int // CTAs that the GPU holds at once
+	ctas     int // as tuned; 0: the grid's rule
 	weights  driver.TensorMap
 	setters  []setter
 }
@@ -25,8 +26,9 @@ type cudaKernel struct {
 // setter fills in one parameter of a launch.
 type setter func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error
 
-func (h *cudaHead) loadKernel(ctx context.Context, a *gen.Artifact) (*cudaKernel, error) {
-	d, k := h.dev, &cudaKernel{m: a.Manifest}
+func (h *cudaHead) loadKernel(ctx context.Context, b bucket) (*cudaKernel, error) {
+	a := b.Artifact
+	d, k := h.dev, &cudaKernel{m: a.Manifest, ctas: b.CTAs}
 	if err := gen.CheckPTX(a.Manifest, a.PTX); err != nil {
 		return nil, err
 	}

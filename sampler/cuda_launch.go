@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/fsgen/fsgen/autotune"
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/manifest"
 )
@@ -133,7 +134,7 @@ func (l *Launcher) Launch(stream uintptr, a *DeviceArgs) error {
 			return err
 		}
 	}
-	ctas := k.m.Launch.Grid.CTAs(l.plan.head.shape.Vocab, a.Batch, k.resident)
+	ctas := autotune.Grid(k.m.Launch.Grid, l.plan.head.shape.Vocab, a.Batch, k.resident, k.ctas)
 	return k.fn.LaunchOn(stream, k.config(ctas), params)
 }
 

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fsgen/fsgen/driver"
-	"github.com/fsgen/fsgen/gen"
 )
 
 // cudaPlan holds the kernels of a plan, narrowest first, and a pool of slots that calls take turns with.
@@ -25,12 +24,12 @@ type cudaPlan struct {
 	drain sync.WaitGroup // slots whose work runs on after a cancelled call
 }
 
-func newCUDAPlan(ctx context.Context, h *cudaHead, spec Spec, artifacts []*gen.Artifact) (*cudaPlan, error) {
-	p := &cudaPlan{head: h, spec: spec, widths: widthsOf(artifacts), list: make([]*cudaKernel, len(artifacts))}
+func newCUDAPlan(ctx context.Context, h *cudaHead, spec Spec, buckets []bucket) (*cudaPlan, error) {
+	p := &cudaPlan{head: h, spec: spec, widths: widthsOf(buckets), list: make([]*cudaKernel, len(buckets))}
 	group, ctx := errgroup.WithContext(ctx)
-	for i, a := range artifacts {
+	for i, b := range buckets {
 		group.Go(func() (err error) {
-			p.list[i], err = h.loadKernel(ctx, a)
+			p.list[i], err = h.loadKernel(ctx, b)
 			return err
 		})
 	}

@@ -84,8 +84,11 @@ type Spec struct {
 	Score bool
 	// MaxBatch is the largest batch to be fast at; larger ones work too. 0 means 64.
 	MaxBatch int
-	// Tile fixes the tile, if not zero.
+	// Tile fixes the tile, if not zero, and CTAs its grid, if not zero: never more than the GPU holds or the work feeds.
 	Tile tiling.Tile
+	CTAs int
+	// Tuning says where the tiles come from otherwise.
+	Tuning Tuning
 	// Exhaustive computes every score in full instead of skipping those that a bound rules out: slower, the same tokens.
 	Exhaustive bool
 	// Artifact runs an emitted kernel instead of generating one; Chain, Sampler and Score must be its own.
@@ -100,6 +103,9 @@ func (s Spec) Computation() ir.Computation {
 func (s Spec) validate() error {
 	if s.MaxBatch < 0 {
 		return &InputError{"max batch", "want 0 or more", s.MaxBatch}
+	}
+	if s.CTAs < 0 || s.CTAs > 0 && s.Tile == (tiling.Tile{}) {
+		return &InputError{"CTAs", "want 0 or more, and 0 without a tile", s.CTAs}
 	}
 	if s.Artifact != nil {
 		m, c := s.Artifact.Manifest, s.Computation().Normalize()

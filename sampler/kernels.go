@@ -1,51 +1,19 @@
 package sampler
 
-import (
-	"unsafe"
+import "unsafe"
 
-	"github.com/fsgen/fsgen/arch"
-	"github.com/fsgen/fsgen/gen"
-	"github.com/fsgen/fsgen/ir"
-	"github.com/fsgen/fsgen/templates"
-	"github.com/fsgen/fsgen/tiling"
-)
-
-// artifacts lists the kernels of a plan, narrowest first: one for each width up to the one that holds MaxBatch.
-func (s Spec) artifacts(a arch.Arch, shape ir.Shape) ([]*gen.Artifact, error) {
-	if s.Artifact != nil {
-		return []*gen.Artifact{s.Artifact}, nil
-	}
-	req := gen.Request{Arch: a, Computation: s.Computation(), Shape: shape, Tile: s.Tile,
-		Options: templates.Options{Exhaustive: s.Exhaustive}}
-	if s.Tile != (tiling.Tile{}) {
-		k, err := gen.Emit(req)
-		return []*gen.Artifact{k}, err
-	}
-	var out []*gen.Artifact
-	for _, n := range tiling.Widths(a, s.MaxBatch) {
-		req.Batch = n
-		k, err := gen.Emit(req)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, k)
-	}
-	return out, nil
-}
-
-// tileWidths are the widths N of a plan's kernels, narrowest first.
+// tileWidths are the widths of a plan's buckets, narrowest first.
 type tileWidths []int
 
-func widthsOf(artifacts []*gen.Artifact) tileWidths {
+func widthsOf(buckets []bucket) tileWidths {
 	var w tileWidths
-	for _, a := range artifacts {
-		w = append(w, a.Manifest.Tile.N)
+	for _, b := range buckets {
+		w = append(w, b.width)
 	}
 	return w
 }
 
-// choose returns the narrowest kernel that takes a batch in one column tile, or the widest. Any would give the same
-// tokens.
+// choose returns the narrowest bucket that holds a batch, or the widest. The kernel of any would give the same tokens.
 func (w tileWidths) choose(batch int) int {
 	for i, n := range w {
 		if batch <= n {

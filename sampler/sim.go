@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fsgen/fsgen/arch"
-	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/autotune"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sim"
 	"github.com/fsgen/fsgen/templates"
@@ -59,12 +59,13 @@ type simHead struct {
 func (h *simHead) close() error { return nil }
 
 func (h *simHead) plan(_ context.Context, spec Spec) (planBackend, error) {
-	artifacts, err := spec.artifacts(h.dev.arch, h.shape)
+	buckets, err := spec.buckets(h.dev.arch, h.shape, nil)
 	if err != nil {
 		return nil, err
 	}
-	p := &simPlan{head: h, spec: spec, artifacts: artifacts, widths: widthsOf(artifacts)}
-	for _, a := range artifacts {
+	p := &simPlan{head: h, spec: spec, buckets: buckets, widths: widthsOf(buckets)}
+	for _, b := range buckets {
+		a := b.Artifact
 		if a.Manifest.Arch != h.dev.arch.Name {
 			return nil, &InputError{"artifact", "the simulated architecture is " + h.dev.arch.Name, a.Manifest.Arch}
 		}
@@ -78,28 +79,28 @@ func (h *simHead) plan(_ context.Context, spec Spec) (planBackend, error) {
 }
 
 type simPlan struct {
-	head      *simHead
-	spec      Spec
-	artifacts []*gen.Artifact
-	widths    tileWidths
-	programs  []*sim.Program
+	head     *simHead
+	spec     Spec
+	buckets  []bucket
+	widths   tileWidths
+	programs []*sim.Program
 }
 
 func (p *simPlan) close() error { return nil }
 
 func (p *simPlan) kernels() []string {
 	var names []string
-	for _, a := range p.artifacts {
-		names = append(names, a.Name())
+	for _, b := range p.buckets {
+		names = append(names, b.Artifact.Name())
 	}
 	return names
 }
 
 func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	i := p.widths.choose(b.rows)
-	m := p.artifacts[i].Manifest
+	m := p.buckets[i].Artifact.Manifest
 	mem := newSimMemory(p, b)
-	mem.launch.CTAs = m.Launch.Grid.CTAs(p.head.shape.Vocab, b.rows, max(simCTAs, m.Launch.Cluster[0]))
+	mem.launch.CTAs = autotune.Grid(m.Launch.Grid, p.head.shape.Vocab, b.rows, max(simCTAs, m.Launch.Cluster[0]), p.buckets[i].CTAs)
 	mem.launch.Seed = p.head.dev.runs.Add(1)
 	report, err := p.programs[i].Run(ctx, mem.memory, mem.launch)
 	if err != nil {

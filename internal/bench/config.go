@@ -38,7 +38,7 @@ var (
 
 // DefaultMethod is long enough for a median within a percent, and too short for one contender to heat the GPU for the
 // next: a replay of 20 launches over a head of 1.2 GB takes 6 ms.
-var DefaultMethod = Method{Launches: 20, Replays: 21, WarmUps: 3}
+var DefaultMethod = Method{Launches: 20, Replays: 21, WarmUps: 5}
 
 // Check says what is wrong with a configuration, before any device is needed.
 func (c *Config) Check() error {

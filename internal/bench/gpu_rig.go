@@ -215,8 +215,7 @@ func (r *rig) graph(s *scope, name, kernel string, launch func() error) (Contend
 	}}, nil
 }
 
-// replay times a graph between two events. The device is asked for its clocks after everything has been enqueued, so that
-// the time that this takes is not in the events' way.
+// replay times a graph between two events.
 func (r *rig) replay(ctx context.Context, exec *driver.GraphExec, during func()) (time.Duration, error) {
 	if err := r.start.Record(r.stream); err != nil {
 		return 0, err

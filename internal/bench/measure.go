@@ -44,7 +44,7 @@ type Contender struct {
 
 // Watch is what looks on while contenders run. Either may be nil.
 type Watch struct {
-	// Meter reads clocks and power; ok is false where there is nothing to be read.
+	// Meter reads clocks and power; ok is false where there is nothing to be read. It is called from a goroutine of its own.
 	Meter func() (r nvml.Reading, ok bool)
 	// Progress is told after each replay.
 	Progress func(done, total int)
@@ -61,22 +61,24 @@ type Series struct {
 // Measure replays the contenders in turn: all of them once for each warm-up, then all of them once for each replay.
 func Measure(ctx context.Context, list []Contender, m Method, w Watch) ([]Series, error) {
 	out := make([]Series, len(list))
+	meter := startMeter(w.Meter, out)
+	defer meter.stop()
 	rounds := m.WarmUps + m.Replays
 	for round := range rounds {
 		for i := range list {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			s, during := &out[i], func() {}
-			if round >= m.WarmUps && w.Meter != nil {
-				during = func() { s.read(w.Meter) }
+			during := func() {}
+			if round >= m.WarmUps {
+				during = func() { meter.ask(i) }
 			}
 			d, err := list[i].Replay(ctx, during)
 			if err != nil {
 				return nil, fmt.Errorf("%s, replay %d of %d: %w", list[i].Name, round+1, rounds, err)
 			}
 			if round >= m.WarmUps {
-				s.Times = append(s.Times, microseconds(d)/float64(m.Launches))
+				out[i].Times = append(out[i].Times, microseconds(d)/float64(m.Launches))
 			}
 			if w.Progress != nil {
 				w.Progress(round*len(list)+i+1, rounds*len(list))
@@ -84,12 +86,6 @@ func Measure(ctx context.Context, list []Contender, m Method, w Watch) ([]Series
 		}
 	}
 	return out, nil
-}
-
-func (s *Series) read(meter func() (nvml.Reading, bool)) {
-	if r, ok := meter(); ok {
-		s.Readings = append(s.Readings, r)
-	}
 }
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -48,17 +50,60 @@ func TestContendersTakeTurns(t *testing.T) {
 	assert.Empty(t, series[0].Readings)
 }
 
+// runner is a contender whose replays take their time in a bubble of synctest; running says which one is.
+func runner(name string, d time.Duration, running *atomic.Value) Contender {
+	return Contender{Name: name, Replay: func(_ context.Context, during func()) (time.Duration, error) {
+		running.Store(name)
+		time.Sleep(d / 4)
+		during()
+		time.Sleep(d - d/4)
+		return d, nil
+	}}
+}
+
 func TestClocksAreReadWhileReplaysRun(t *testing.T) {
-	var c clock
-	reads := 0
-	meter := func() (nvml.Reading, bool) {
-		reads++
-		return nvml.Reading{SMClock: int(c.now)}, reads != 2
+	for name, c := range map[string]struct {
+		reading time.Duration
+		want    []int // readings of each
+	}{
+		"in no time":                 {0, []int{6, 6, 6}},
+		"within a replay":            {4 * time.Millisecond, []int{6, 6, 6}},
+		"longer than a replay":       {9 * time.Millisecond, []int{3, 3, 3}},
+		"longer than all of a round": {20 * time.Millisecond, []int{2, 2, 1}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var running atomic.Value
+			reads := map[string]int{}
+			meter := func() (nvml.Reading, bool) {
+				reads[running.Load().(string)]++
+				time.Sleep(c.reading)
+				return nvml.Reading{SMClock: 1000}, true
+			}
+			var list []Contender
+			for _, x := range []string{"a", "b", "c"} {
+				list = append(list, runner(x, 6*time.Millisecond, &running))
+			}
+			start := time.Now()
+			series, err := Measure(t.Context(), list, Method{Launches: 1, Replays: 6, WarmUps: 2}, Watch{Meter: meter})
+			require.NoError(t, err)
+			assert.Less(t, time.Since(start)-8*3*6*time.Millisecond, c.reading+1, "readings hold no replay up")
+			for i, x := range list {
+				assert.Len(t, series[i].Readings, c.want[i], "%s, %s", name, x.Name)
+				assert.Equal(t, c.want[i], reads[x.Name], "%s, %s: read while it runs", name, x.Name)
+			}
+		})
 	}
-	series, err := Measure(t.Context(), []Contender{c.contender("a", 10), c.contender("b", 100)}, three, Watch{Meter: meter})
-	require.NoError(t, err)
-	assert.Equal(t, []nvml.Reading{{SMClock: 115}, {SMClock: 225}, {SMClock: 335}}, series[0].Readings, "half-way through each of a's, warm-up apart")
-	assert.Equal(t, []nvml.Reading{{SMClock: 280}, {SMClock: 390}}, series[1].Readings, "a reading that failed is no reading")
+}
+
+func TestReadingThatFailsIsNoReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running atomic.Value
+		n := 0
+		meter := func() (nvml.Reading, bool) { n++; return nvml.Reading{}, n != 2 }
+		series, err := Measure(t.Context(), []Contender{runner("a", time.Second, &running)}, three, Watch{Meter: meter})
+		require.NoError(t, err)
+		assert.Len(t, series[0].Readings, 2)
+	})
 }
 
 func TestMeasureEndsWithItsContext(t *testing.T) {

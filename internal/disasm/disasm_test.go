@@ -32,7 +32,7 @@ var faulty = []struct{ name, from, to, says string }{
 	{"a spill", "ERRBAR;", "STL.64 [R1+0x8], R4 ;", "local memory"},
 	{"a reload", "NOP;", "LDL R4, [R1+0x8] ;", "local memory"},
 	{"a branch to nowhere", "BRA `(.L_x_0)", "BRA `(.L_x_33)", "no label .L_x_33"},
-	{"an indirect branch to nobody knows where", `(*"BRANCH_TARGETS .L_x_1,.L_x_2"*)`, "", "no targets"},
+	{"an indirect branch to nobody knows where", `(*"BRANCH_TARGETS .L_x_1,.L_x_2"*)`, "", "no target"},
 	{"a branch without a target", "BRA `(.L_x_0)", "BRA 0x20", "no target"},
 	{"a line of another format", "ERRBAR;", "{ 2 errors }", "is no instruction"},
 }

@@ -3,6 +3,7 @@ package disasm
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -28,25 +29,9 @@ func (p *Program) Loops() ([]*Loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	bodies := map[int]map[int]bool{}
-	for _, i := range g.order {
-		for _, head := range g.next[i] {
-			if g.dominates(head, i) {
-				if bodies[head] == nil {
-					bodies[head] = map[int]bool{head: true}
-				}
-				g.collect(bodies[head], i)
-			}
-		}
-	}
 	var loops []*Loop
-	for head, body := range bodies {
-		l := &Loop{Head: head}
-		for i := range body {
-			l.Body = append(l.Body, i)
-		}
-		slices.Sort(l.Body)
-		loops = append(loops, l)
+	for head, body := range g.bodies() {
+		loops = append(loops, &Loop{Head: head, Body: slices.Sorted(maps.Keys(body))})
 	}
 	slices.SortFunc(loops, func(a, b *Loop) int {
 		return cmp.Or(cmp.Compare(len(a.Body), len(b.Body)), cmp.Compare(a.Head, b.Head))
@@ -169,6 +154,23 @@ func (g *graph) dominates(d, i int) bool {
 		at = g.idom[at]
 	}
 	return at == g.place[d]
+}
+
+// bodies finds what each loop head's backward branches are reached from.
+func (g *graph) bodies() map[int]map[int]bool {
+	bodies := map[int]map[int]bool{}
+	for _, i := range g.order {
+		for _, head := range g.next[i] {
+			if !g.dominates(head, i) {
+				continue
+			}
+			if bodies[head] == nil {
+				bodies[head] = map[int]bool{head: true}
+			}
+			g.collect(bodies[head], i)
+		}
+	}
+	return bodies
 }
 
 // collect adds to a loop's body all that reaches instruction i without passing what is in it.

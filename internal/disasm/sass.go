@@ -73,28 +73,11 @@ func (p *Program) Indices(mnemonic string) (out []int) {
 }
 
 // successors lists the instructions that may come after instruction i in its own function: a call comes back.
-func (p *Program) successors(i int) ([]int, error) {
+func (p *Program) successors(i int) (next []int, err error) {
 	x := p.Instrs[i]
-	var next []int
-	var names []string
-	falls := x.Predicate != ""
-	switch {
-	case x.Is("BRX"):
-		m := targets.FindStringSubmatch(x.Operands)
-		if m == nil {
-			return nil, fmt.Errorf("disasm: %s names no targets", x)
-		}
-		names = strings.Split(m[1], ",")
-	case x.Is("BRA"):
-		m := target.FindStringSubmatch(x.Operands)
-		if m == nil {
-			return nil, fmt.Errorf("disasm: %s names no target", x)
-		}
-		names = m[1:]
-		falls = falls || !strings.HasPrefix(x.Operands, "`") // BRA.U UP0, BRA.DIV UR4: conditional by an operand
-	case x.Is("EXIT"), x.Is("RET"):
-	default:
-		falls = true
+	names, falls := x.branches()
+	if (x.Is("BRA") || x.Is("BRX")) && len(names) == 0 {
+		return nil, fmt.Errorf("disasm: %s names no target", x)
 	}
 	for _, name := range names {
 		at, ok := p.labels[name]
@@ -107,4 +90,23 @@ func (p *Program) successors(i int) ([]int, error) {
 		next = append(next, i+1)
 	}
 	return next, nil
+}
+
+// branches are the labels that an instruction may go to, and whether it may go on to the next instruction.
+func (x Instr) branches() (labels []string, falls bool) {
+	switch {
+	case x.Is("BRX"):
+		if m := targets.FindStringSubmatch(x.Operands); m != nil {
+			labels = strings.Split(m[1], ",")
+		}
+	case x.Is("BRA"):
+		if m := target.FindStringSubmatch(x.Operands); m != nil {
+			labels = m[1:]
+		}
+		falls = !strings.HasPrefix(x.Operands, "`") // BRA.U UP0, BRA.DIV UR4: conditional by an operand
+	case x.Is("EXIT"), x.Is("RET"):
+	default:
+		return nil, true
+	}
+	return labels, falls || x.Predicate != ""
 }

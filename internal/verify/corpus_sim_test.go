@@ -25,19 +25,9 @@ func (tr *trial) simulate(ctx context.Context) (*sampler.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	mem, blocks := sim.NewMemory(), map[string]*sim.Block{}
-	l := sim.Launch{CTAs: tr.ctas(corpusCTAs), Seed: corpusSeed, Workers: 1,
-		Scalars: tr.in.scalars, Pointers: map[string]uint64{}, Tensors: map[string]sim.Tensor{}}
-	for _, p := range m.Params {
-		switch p.Kind {
-		case manifest.TensorMap:
-			t := tr.in.tensors[p.Name]
-			l.Tensors[p.Name] = sim.Tensor{Addr: mem.Put(p.Name, t.data).Addr, Rows: t.rows, Cols: t.cols, Stride: t.stride}
-		case manifest.Pointer:
-			blocks[p.Name] = tr.in.block(mem, p)
-			l.Pointers[p.Name] = blocks[p.Name].Addr
-		}
-	}
+	mem := sim.NewMemory()
+	l, blocks := tr.in.launch(mem, m)
+	l.CTAs, l.Seed, l.Workers = tr.ctas(corpusCTAs), corpusSeed, 1
 	rep, err := program.Run(ctx, mem, l)
 	if err == nil {
 		err = rep.Err()
@@ -50,6 +40,23 @@ func (tr *trial) simulate(ctx context.Context) (*sampler.Result, error) {
 		blocks[name].Read(0, raw)
 		return raw
 	})
+}
+
+// launch lays the inputs out in a memory; blocks are what the pointers point to.
+func (in *inputs) launch(mem *sim.Memory, m *manifest.Kernel) (l sim.Launch, blocks map[string]*sim.Block) {
+	l = sim.Launch{Scalars: in.scalars, Pointers: map[string]uint64{}, Tensors: map[string]sim.Tensor{}}
+	blocks = map[string]*sim.Block{}
+	for _, p := range m.Params {
+		switch p.Kind {
+		case manifest.TensorMap:
+			t := in.tensors[p.Name]
+			l.Tensors[p.Name] = sim.Tensor{Addr: mem.Put(p.Name, t.data).Addr, Rows: t.rows, Cols: t.cols, Stride: t.stride}
+		case manifest.Pointer:
+			blocks[p.Name] = in.block(mem, p)
+			l.Pointers[p.Name] = blocks[p.Name].Addr
+		}
+	}
+	return l, blocks
 }
 
 // block makes what lies behind a pointer before a launch: inputs are read-only, so that a write is a finding.

@@ -305,24 +305,26 @@ func (in *inputs) result(raw map[string][]byte) *sampler.Result {
 	return res
 }
 
+// count counts what a trial shows.
+func (tr *trial) count(seen map[string]int) {
+	pr, n := tr.pr, tr.tile.N
+	for _, what := range []string{
+		pr.spec.Sampler.String(), pr.spec.Chain.String(), fmt.Sprint("exhaustive ", pr.spec.Exhaustive),
+		fmt.Sprint("full ", pr.batch%n == 0), fmt.Sprint("columns ", (pr.batch+n-1)/n), fmt.Sprint("k blocks ", (pr.shape.Hidden+63)/64),
+		fmt.Sprint("second wave ", pr.shape.Vocab > corpusCTAs*tr.tile.M), fmt.Sprint("one temperature ", len(pr.rows.Temperature) == 1),
+		fmt.Sprint("greedy row ", slices.Contains(pr.rows.Temperature, 0)),
+	} {
+		seen[what]++
+	}
+}
+
 // The corpus shows what it is meant to: every tile, sampler, transform and status, greedy rows among sampled ones, one and
 // two column tiles, one and several blocks of k, vocabularies in one wave and past it.
 func TestCorpusCovers(t *testing.T) {
 	seen := map[string]int{}
 	for _, tr := range corpus(t) {
-		pr, n := tr.pr, tr.tile.N
-		seen[pr.spec.Sampler.String()]++
-		seen[pr.spec.Chain.String()]++
-		seen[fmt.Sprint("exhaustive ", pr.spec.Exhaustive)]++
-		seen[fmt.Sprint("full ", pr.batch%n == 0)]++
-		seen[fmt.Sprint("columns ", (pr.batch+n-1)/n)]++
-		seen[fmt.Sprint("k blocks ", (pr.shape.Hidden+63)/64)]++
-		seen[fmt.Sprint("second wave ", pr.shape.Vocab > corpusCTAs*tr.tile.M)]++
-		seen[fmt.Sprint("one temperature ", len(pr.rows.Temperature) == 1)]++
-		if slices.Contains(pr.rows.Temperature, 0) {
-			seen["greedy row"]++
-		}
-		o, err := ask(t.Context(), pr)
+		tr.count(seen)
+		o, err := ask(t.Context(), tr.pr)
 		require.NoError(t, err)
 		require.Negative(t, o.nearTie(), tr.name)
 		for _, s := range o.res.Status {
@@ -330,7 +332,7 @@ func TestCorpusCovers(t *testing.T) {
 		}
 	}
 	want := []string{"gumbel", "greedy", "exhaustive true", "full true", "full false", "columns 1", "columns 2", "k blocks 1", "k blocks 2",
-		"k blocks 3", "k blocks 4", "second wave true", "second wave false", "one temperature true", "greedy row", "ok", "empty", "nan", "bad-temperature"}
+		"k blocks 3", "k blocks 4", "second wave true", "second wave false", "one temperature true", "greedy row true", "ok", "empty", "nan", "bad-temperature"}
 	for _, c := range quickChains {
 		want = append(want, chain(c).String())
 	}

@@ -138,23 +138,31 @@ func (g *recorder) launch(ctx context.Context, mod *driver.Module, tr *trial, ct
 	if err != nil {
 		return nil, err
 	}
-	stream, err := g.ctx.NewStream()
-	if err != nil {
-		return nil, err
-	}
-	defer stream.Close()
-	dims := func(d [3]int) driver.Dim3 { return driver.Dim3{X: uint32(d[0]), Y: uint32(d[1]), Z: uint32(d[2])} }
-	cfg := driver.LaunchConfig{Grid: driver.Dim3{X: uint32(ctas), Y: 1, Z: 1}, Block: dims(m.Launch.Block), SharedBytes: uint32(m.Launch.SharedBytes)}
-	if m.Launch.Cluster[0] > 1 {
-		cfg.Cluster = dims(m.Launch.Cluster)
-	}
-	if err := stream.Launch(fn, cfg, params); err != nil {
-		return nil, err
-	}
-	if err := stream.Synchronize(ctx); err != nil {
+	if err := g.once(ctx, fn, config(m, ctas), params); err != nil {
 		return nil, err
 	}
 	return mem.results(m, tr.in)
+}
+
+func (g *recorder) once(ctx context.Context, fn *driver.Function, cfg driver.LaunchConfig, params *driver.Params) error {
+	stream, err := g.ctx.NewStream()
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	if err := stream.Launch(fn, cfg, params); err != nil {
+		return err
+	}
+	return stream.Synchronize(ctx)
+}
+
+func config(m *manifest.Kernel, ctas int) driver.LaunchConfig {
+	dims := func(d [3]int) driver.Dim3 { return driver.Dim3{X: uint32(d[0]), Y: uint32(d[1]), Z: uint32(d[2])} }
+	cfg := driver.LaunchConfig{Grid: dims([3]int{ctas, 1, 1}), Block: dims(m.Launch.Block), SharedBytes: uint32(m.Launch.SharedBytes)}
+	if m.Launch.Cluster[0] > 1 {
+		cfg.Cluster = dims(m.Launch.Cluster)
+	}
+	return cfg
 }
 
 // gpuMemory holds the arrays of one launch, by the manifest's names.

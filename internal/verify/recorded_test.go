@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/reference"
 	"github.com/fsgen/fsgen/sampler"
 )
 
@@ -139,6 +140,11 @@ func hold(ctx context.Context, trials []*trial, rec *recording) (map[string]*agr
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
+	return byTile(trials, found), errors.Join(errs...)
+}
+
+// byTile adds up the agreements of each tile's trials.
+func byTile(trials []*trial, found []*agreement) map[string]*agreement {
 	tiles := map[string]*agreement{}
 	for i, tr := range trials {
 		name := tr.tile.String()
@@ -149,7 +155,7 @@ func hold(ctx context.Context, trials []*trial, rec *recording) (map[string]*agr
 			tiles[name].add(found[i])
 		}
 	}
-	return tiles, errors.Join(errs...)
+	return tiles
 }
 
 // hold runs one trial on the simulator and compares.
@@ -205,17 +211,22 @@ func (tr *trial) compare(got, want *sampler.Result) (*agreement, error) {
 			a.sameBits++
 			continue
 		}
-		if token == ir.NoToken {
-			return nil, fmt.Errorf("row %d: score %v without a token, recorded %v", b, got.Scores[b], want.Scores[b])
-		}
-		_, bound := req.ReportedScoreOf(b, int(token))
-		off := abs(float64(got.Scores[b])-float64(want.Scores[b])) / (2 * bound)
+		off, bound := apart(req, b, token, got.Scores[b], want.Scores[b])
 		if !(off <= 1) { // NaN too
-			return nil, fmt.Errorf("row %d: score of token %d is %v, recorded %v: bound %.3g", b, token, got.Scores[b], want.Scores[b], 2*bound)
+			return nil, fmt.Errorf("row %d: score of token %d is %v, recorded %v: bound %.3g", b, token, got.Scores[b], want.Scores[b], bound)
 		}
 		a.worst = max(a.worst, off)
 	}
 	return a, nil
+}
+
+// apart is the difference of two devices' scores of a row in bounds, and the bound; NaN where a row has no token.
+func apart(req *reference.Request, b int, token int32, x, y float32) (off, bound float64) {
+	if token == ir.NoToken {
+		return math.NaN(), 0
+	}
+	_, bound = req.ReportedScoreOf(b, int(token))
+	return abs(float64(x)-float64(y)) / (2 * bound), 2 * bound
 }
 
 // plantings are changes to a recording that must be seen, with words of what is said.

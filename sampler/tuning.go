@@ -1,0 +1,79 @@
+package sampler
+
+import (
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/autotune"
+	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/templates"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// Tuning says where the tiles of a plan come from. Either way a plan only looks them up, and the tokens are the same.
+type Tuning int
+
+const (
+	// Tuned takes what `fsgen tune` found on this machine, else the table for the GPU that ships with fsgen, else the default
+	// tile: for each bucket of batch sizes by itself.
+	Tuned Tuning = iota
+	// Untuned takes the default tiles.
+	Untuned
+)
+
+// tuner looks up what was measured for a GPU. A nil tuner knows nothing.
+type tuner struct {
+	gpu   autotune.GPU
+	store *autotune.Store
+	table func() *autotune.Table
+}
+
+// choose emits the kernel of a bucket; r.Batch is the bucket.
+func (t *tuner) choose(r gen.Request) (autotune.Choice, error) {
+	if t == nil {
+		return autotune.Source{}.Choose(autotune.Key{}, r)
+	}
+	return autotune.Source{Store: t.store, Table: t.table()}.Choose(autotune.NewKey(t.gpu, rowMajor, r), r)
+}
+
+// rowMajor is the layout of weights whose rows lie as they are, as keys of tunings spell it.
+const rowMajor = "rowmajor"
+
+// GPU returns what tunings of the device are filed under; ok is false for a device that has nothing to tune.
+func (d *Device) GPU() (gpu autotune.GPU, ok bool) {
+	b, ok := d.b.(interface{ tuner() *tuner })
+	if !ok {
+		return gpu, false
+	}
+	return b.tuner().gpu, true
+}
+
+// bucket is the kernel that serves the batch sizes up to a width.
+type bucket struct {
+	width int
+	autotune.Choice
+}
+
+// buckets lists the kernels of a plan, narrowest first: one for each width up to the one that holds MaxBatch.
+func (s Spec) buckets(a arch.Arch, shape ir.Shape, t *tuner) ([]bucket, error) {
+	if s.Artifact != nil {
+		return []bucket{{s.Artifact.Manifest.Tile.N, autotune.Choice{Artifact: s.Artifact}}}, nil
+	}
+	r := gen.Request{Arch: a, Computation: s.Computation(), Shape: shape, Tile: s.Tile, Options: templates.Options{Exhaustive: s.Exhaustive}}
+	if s.Tile != (tiling.Tile{}) {
+		k, err := gen.Emit(r)
+		return []bucket{{s.Tile.N, autotune.Choice{Artifact: k, CTAs: s.CTAs}}}, err
+	}
+	if s.Tuning == Untuned || s.Exhaustive { // an exhaustive kernel is not the one that was measured
+		t = nil
+	}
+	var out []bucket
+	for _, n := range tiling.Widths(a, s.MaxBatch) {
+		r.Batch = n
+		c, err := t.choose(r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, bucket{n, c})
+	}
+	return out, nil
+}
