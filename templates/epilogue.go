@@ -11,7 +11,9 @@ type group struct {
 	id       ptx.B32 // the thread's first token
 	elements int
 	place    func(i int) int // columns of an element past the first
-	gather   func(i int) element
+	gather   func(g *group, i int) element
+	// first is the group's first column past those of columns, codes the bytes of codes before its own.
+	first, codes int
 	// last is set in the last group of a tile; nil where there is one group only.
 	last *ptx.Pred
 }
@@ -44,24 +46,28 @@ type scanned struct {
 	bases  []ptx.F32
 }
 
-// compare holds a group against the rows' bests. Only a bound of the element's scores is compared; where any in the warp
+// compare holds a group against the rows' bests. Only a bound of an element's scores is compared; where any in the warp
 // reaches the row's threshold, the tokens that do so each wait in the warp's queue to be scored in full, 32 at a time.
 func (c *samplers) compare(g group) {
 	f := c.f
-	hit := f.Pred("hit")
-	elements := c.scan(g)
+	hit, elements := f.Pred("hit"), c.scan(g)
+	c.reaches(hit, elements)
+	c.drain(g, hit, elements)
+}
+
+// reaches sets hit if any of the elements may reach its row's threshold.
+func (c *samplers) reaches(hit ptx.Pred, elements []scanned) {
 	for i := range elements {
 		e := &elements[i]
 		c.either(hit, c.bounded(e, c.top(e)), e.record.threshold, i == 0)
 	}
-	c.drain(g, hit, elements)
 }
 
 // scan computes the scores of a group without noise.
 func (c *samplers) scan(g group) (elements []scanned) {
 	records := c.at(g.columns, 16)
 	for i := range g.elements {
-		e := scanned{element: g.gather(i), record: c.loadRecord(records.Off(c.plan.Storage.Rows + 16*g.place(i)))}
+		e := scanned{element: g.gather(&g, i), record: c.loadRecord(records.Off(c.plan.Storage.Rows + 16*(g.first+g.place(i))))}
 		for _, t := range e.tokens {
 			t.in.f[ir.InAlpha], t.in.f[ir.InPad] = e.record.alpha, t.pad
 			e.bases = append(e.bases, lower(c.f, c.base, t.in))

@@ -15,10 +15,11 @@ const (
 
 // NoiseUnit builds two kernels that expose the noise as the epilogue computes it, for tests.
 //
-// fsgen_noise(seeds, positions, draw, stream_tag, count, bits, noise) writes the 64 random bits and the noise of the
-// tokens 0 to count-1 of one row; count is a multiple of 16.
+// fsgen_noise(seeds, positions, draw, stream_tag, count, bits, noise) writes the 64 random bits of their own and the noise of
+// the tokens 0 to count-1 of one row; count is a multiple of 16.
 //
-// fsgen_noise_scan(start, step, count, out) runs over the bits x = start + i step, i < count, and leaves in out four
+// fsgen_noise_scan(start, step, count, out) runs over the bits x = start + i step, i < count, of a block and of a token, for
+// the block's first token and for another, and leaves in out four
 // u64: the smallest and largest noise as keys of order (the sign bit flipped, or all bits of a negative number), how many
 // were not finite, and how many passed the bound that skips them.
 func NoiseUnit(a arch.Arch) (*Kernel, error) {

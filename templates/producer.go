@@ -2,11 +2,11 @@ package templates
 
 import "github.com/fsgen/fsgen/ptx"
 
-// producer emits the role of thread 0, which keeps the ring full; its neighbours wait at the end.
-func (k *skeleton) producer() {
+// producer emits the role of the first thread of a warp, which keeps the ring full; the others wait at the end.
+func (k *skeleton) producer(warp int) {
 	f := k.f
 	other := f.Pred("not_producer")
-	f.SetpU32(ptx.NE, other, k.tid, ptx.Imm(0))
+	f.SetpU32(ptx.NE, other, k.tid, ptx.Imm(32*warp))
 	f.Bra(k.done).If(other)
 
 	weights, hidden := k.tensorMap(k.sig.weights, "weights_map"), k.tensorMap(k.sig.hidden, "hidden_map")

@@ -137,7 +137,7 @@ func (c *samplers) rowTemperature(row ptx.B32, alpha, tau ptx.F32, high, low ptx
 	f.MovF32(tau, t)
 	f.MovF32(tau, ptx.F32Imm(1)).If(above)
 	f.MovF32(alpha, ptx.F32Imm(1))
-	f.RcpRnF32(alpha, t).If(above)
+	f.CvtRnF32F64(alpha, reciprocal(f, widen(f, t))).If(above)
 	bits := f.B32()
 	f.MovB32(bits, t)
 	f.SetpU32(ptx.GE, bad, bits, ptx.Imm(0x7F800000)) // +inf, NaN and everything with a sign
@@ -231,7 +231,7 @@ func (c *samplers) finalScore(row, high ptx.B32, ok ptx.Pred) ptx.F32 {
 		f.SetpF32(ptx.GT, scaled, t, ptx.F32Imm(0))
 		below := f.Pred("below_one")
 		f.SetpAndF32(ptx.LT, below, t, ptx.F32Imm(1), scaled)
-		f.DivRnF32(s, s, t).If(below)
+		f.MovF32(s, quotient(f, s, t)).If(below)
 	}
 	d := f.F32("final_score")
 	nan := f.F32()

@@ -60,9 +60,8 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	shared = m.ExternShared("fsgen_shared", 1024)
 	f := m.Entry(EntryName(plan.Arch.Name, plan.Tile, c, o))
 	f.Reqntid(plan.Pipeline.Threads, 1, 1)
-	if plan.Pipeline.ProducerRegisters > 0 {
-		f.MaxRegs = plan.Pipeline.LaunchRegisters // ptxas honours setmaxnreg only when it knows the count at entry
-	}
+	// One CTA fills a multiprocessor's shared memory. Without a bound ptxas saves registers for a second one, and spills.
+	f.MaxRegs = plan.Pipeline.Registers
 	if plan.Tile.Cluster > 1 {
 		f.Reqnctapercluster(plan.Tile.Cluster, 1, 1)
 	}
@@ -208,13 +207,6 @@ func (k *skeleton) wait(bar ptx.SharedAddr, phase ptx.B32, name string) {
 	k.f.MbarrierTryWaitParity(ready, bar, phase)
 	k.f.Bra(again).IfNot(ready)
 }
-
-// Warps of the first warpgroup. sm_90 needs no issuer.
-const (
-	producerWarp = 0
-	noiseWarp    = 1
-	issuerWarp   = 2
-)
 
 // toWarp branches where the thread is of one warp.
 func (k *skeleton) toWarp(warp int, role *ptx.Label) {

@@ -15,8 +15,13 @@ type sm100 struct {
 	tensor ptx.B32 // address of the allocated tensor memory
 }
 
-// samplerWarp is the first that samples: a multiple of 4, since a warp reaches the lanes 32 (warp mod 4) on.
-const samplerWarp = 4
+// Warps by role. Warp 3 has none.
+const (
+	producerWarp = 0
+	noiseWarp    = 1
+	issuerWarp   = 2
+	samplerWarp  = 4 // the first that samples: a multiple of 4, since a warp reaches the lanes 32 (warp mod 4) on
+)
 
 // SM100 builds the kernel of a plan for sm_100.
 func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
@@ -26,8 +31,6 @@ func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	}
 	base, m, shared := newSkeleton(plan, c, o, "tcgen05")
 	k := &sm100{skeleton: base}
-	// One CTA fills a multiprocessor's shared memory. Without a bound ptxas saves registers for a second one, and spills.
-	k.f.MaxRegs = plan.Pipeline.LaunchRegisters
 	k.moreBarriers = func() {
 		k.initTileBarriers()
 		k.initNoiseBarriers()
@@ -49,7 +52,7 @@ func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 		k.toWarp(noiseWarp, draw)
 	}
 	f.Comment("Producer: one thread feeds the ring.")
-	k.producer()
+	k.producer(producerWarp)
 	f.Place(issue)
 	k.issuer()
 	if c.Sampler == ir.Gumbel {

@@ -120,7 +120,7 @@ func (c *tensorSampler) groupOf(t *laneTile, raw []ptx.B32, columns, codes ptx.B
 		f.LdSharedV4B32(words[4:], codes.Off(c.plan.Storage.Codes+16))
 	}
 	place := func(i int) int { return i }
-	return group{columns: columns, id: t.ids[0], elements: len(raw), place: place, last: last, gather: func(i int) element {
+	return group{columns: columns, id: t.ids[0], elements: len(raw), place: place, last: last, gather: func(_ *group, i int) element {
 		z := f.F32("z")
 		f.MovB32(z, raw[i])
 		e := element{offset: i, tokens: []candidate{{in: newInputs(z), pad: t.pad}}}

@@ -6,7 +6,8 @@ import (
 	"github.com/fsgen/fsgen/tiling"
 )
 
-// sm90 is the Hopper skeleton: warpgroup 0 produces and draws noise, the others multiply by wgmma and sample from their accumulators.
+// sm90 is the Hopper skeleton: warpgroups of consumers multiply by wgmma and sample from their accumulators; of the two warps
+// behind them one produces and one draws noise.
 type sm90 struct{ *skeleton }
 
 // SM90 builds the kernel of a plan for sm_90.
@@ -20,19 +21,16 @@ func SM90(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	k.moreBarriers = k.initNoiseBarriers
 	k.prologue(shared)
 
-	f := k.f
-	consumer, role := f.Label("consumer"), f.Pred("is_consumer")
-	f.SetpU32(ptx.GE, role, k.tid, ptx.Imm(128))
+	f, consumers := k.f, plan.Pipeline.Samplers
+	consumer, draw, role := f.Label("consumer"), f.Label("noise"), f.Pred("is_consumer")
+	f.SetpU32(ptx.LT, role, k.tid, ptx.Imm(consumers))
 	f.Bra(consumer).If(role)
-	if n := plan.Pipeline.ProducerRegisters; n > 0 {
-		f.SetmaxnregDec(n)
-	}
-	draw := f.Label("noise")
+	producerWarp, noiseWarp := consumers/warpSize, consumers/warpSize+1
 	if c.Sampler == ir.Gumbel {
 		k.toWarp(noiseWarp, draw)
 	}
 	f.Comment("Producer: one thread feeds the ring.")
-	k.producer()
+	k.producer(producerWarp)
 	if c.Sampler == ir.Gumbel {
 		f.Place(draw)
 		k.noise(codeLayout{2, codeOffsets(plan.Tile.N)})

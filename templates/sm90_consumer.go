@@ -19,9 +19,6 @@ type consumer struct {
 func (k *sm90) consumer() {
 	f := k.f
 	f.Comment("Consumers: multiply, transform, sample.")
-	if k.plan.Pipeline.ProducerRegisters > 0 {
-		f.SetmaxnregInc(k.plan.Pipeline.ConsumerRegisters)
-	}
 	c := &consumer{samplers: &samplers{skeleton: k.skeleton}, acc: f.NewF32s("acc", k.plan.Pipeline.Accumulators)}
 	c.coordinates()
 	c.begin()
@@ -40,8 +37,7 @@ func (k *sm90) consumer() {
 // further, columns 2(l%4) and the next of every block of 8 (PTX ISA, "Register Fragments for wgmma", figure of D).
 func (c *consumer) coordinates() {
 	f := c.f
-	c.thread, c.group, c.warp = f.B32("consumer_thread"), f.B32("warpgroup"), f.B32("warp")
-	f.SubU32(c.thread, c.tid, ptx.Imm(128))
+	c.thread, c.group, c.warp = c.tid, f.B32("warpgroup"), f.B32("warp")
 	f.ShrU32(c.group, c.thread, ptx.Imm(7))
 	f.ShrU32(c.warp, c.thread, ptx.Imm(5))
 	c.rowInTile, c.colInN = f.B32("row_in_tile"), f.B32("column_in_block")

@@ -40,45 +40,77 @@ const perGroup = 8
 
 // epilogue samples from the accumulators.
 func (c *consumer) epilogue(t *tile) {
-	c.f.Comment("Epilogue: transform, bound and compare.")
-	c.seedBests(func(body func(g group)) { c.eachGroup(t, "floor_group", body) })
-	c.eachGroup(t, "epilogue_group", c.compare)
-}
-
-// eachGroup runs body for groups of 16 columns. Accumulators cannot be indexed, and one body for each would be thousands of
-// instructions, more than the instruction caches like: groups are picked by an indirect branch and share one body. Warps
-// start at different groups, so that a row's best, once one of them finds it, serves the others.
-func (c *consumer) eachGroup(t *tile, name string, body func(g group)) {
 	f := c.f
+	f.Comment("Epilogue: transform, bound and compare.")
 	groups := len(c.acc) / perGroup
 	if groups <= 1 {
-		body(c.groupOf(t, c.acc, c.colInN, c.codeAddress(), nil))
+		only := c.groupOf(t, c.acc, c.colInN, c.codeAddress())
+		c.seedBests(func(body func(g group)) { body(only) })
+		c.compare(only)
 		return
 	}
-	at, left, last := f.B32("group"), f.B32("groups_left"), f.Pred("last_group")
+	all := ptx.Imm(1<<groups - 1)
+	c.seedBests(func(body func(g group)) {
+		every := f.B32("groups")
+		f.MovB32(every, all)
+		c.eachGroup(t, every, "floor_group", body)
+	})
+	hit := f.B32("groups_hit")
+	f.MovB32(hit, all)
+	if c.cheap() {
+		c.findGroups(t, hit)
+	}
+	c.eachGroup(t, hit, "epilogue_group", c.compare)
+}
+
+// cheap reports whether a score without noise takes a handful of instructions, all from registers.
+func (c *consumer) cheap() bool {
+	chain := c.c.Chain
+	return chain.Softcap == 0 && chain.Bias != ir.BiasMatrix && !chain.Mask && !c.options.Exhaustive
+}
+
+// findGroups sets hit to the groups in which any of the warp's tokens reaches its row's threshold: straight code over all
+// accumulators, short enough for the instruction caches, in which the latencies of many groups overlap.
+func (c *consumer) findGroups(t *tile, hit ptx.B32) {
+	f := c.f
+	mine, codes, reaches := f.B32("groups_of_thread"), c.codeAddress(), f.Pred("reaches")
+	f.MovB32(mine, ptx.Imm(0))
+	for g := range len(c.acc) / perGroup {
+		part := c.groupOf(t, c.acc[g*perGroup:(g+1)*perGroup], c.colInN, codes)
+		part.first, part.codes = g*tiling.CodeGroup, g*c.codeRun()
+		c.reaches(reaches, c.scan(part))
+		f.OrB32(mine, mine, ptx.Imm(1<<g)).If(reaches)
+	}
+	f.ReduxSyncOrB32(hit, mine, ptx.Imm(fullWarp))
+	// What waits is scored with the rows' last group.
+	f.OrB32(hit, hit, ptx.Imm(1<<(len(c.acc)/perGroup-1))).If(c.final)
+}
+
+// eachGroup runs body for those groups of 16 columns whose bits are set; it uses the bits up. Accumulators cannot be
+// indexed, and one body for each would be thousands of instructions, more than the instruction caches like: groups are
+// picked by an indirect branch and share one body.
+func (c *consumer) eachGroup(t *tile, groups ptx.B32, name string, body func(g group)) {
+	f := c.f
+	at, rest, last, none := f.B32("group"), f.B32(), f.Pred("last_group"), f.Pred("no_group")
 	z, columns, codes := f.NewF32s("z", perGroup), f.B32("columns"), f.B32("codes_addr")
-	f.MulLoU32(at, c.warp, ptx.Imm(groups))
-	f.DivU32(at, at, ptx.Imm(c.plan.Pipeline.Samplers/warpSize))
-	f.MadLoU32(columns, at, ptx.Imm(tiling.CodeGroup), c.colInN)
-	f.MadLoU32(codes, at, ptx.Imm(c.codeRun()), c.codeAddress())
-	f.MovB32(left, ptx.Imm(groups))
+	base, done := c.codeAddress(), f.Label(name+"s_done")
 	head, picked := f.Here(name), f.Label(name+"_picked")
+	f.SetpU32(ptx.EQ, none, groups, ptx.Imm(0))
+	f.Bra(done).If(none)
+	f.BrevB32(at, groups)
+	f.ClzB32(at, at)
+	f.SubU32(rest, groups, ptx.Imm(1))
+	f.AndB32(groups, groups, rest)
+	f.SetpU32(ptx.EQ, last, groups, ptx.Imm(0))
+	f.MadLoU32(columns, at, ptx.Imm(tiling.CodeGroup), c.colInN)
+	f.MadLoU32(codes, at, ptx.Imm(c.codeRun()), base)
 	c.pickGroup(at, z, picked)
 	f.Place(picked)
-	f.SubU32(left, left, ptx.Imm(1))
-	f.SetpU32(ptx.EQ, last, left, ptx.Imm(0))
-	body(c.groupOf(t, z, columns, codes, &last))
-
-	wrap, more := f.Pred("wrap"), f.Pred("more")
-	f.AddU32(at, at, ptx.Imm(1))
-	f.AddU32(columns, columns, ptx.Imm(tiling.CodeGroup))
-	f.AddU32(codes, codes, ptx.Imm(c.codeRun()))
-	f.SetpU32(ptx.EQ, wrap, at, ptx.Imm(groups))
-	f.MovB32(at, ptx.Imm(0)).If(wrap)
-	f.SubU32(columns, columns, ptx.Imm(groups*tiling.CodeGroup)).If(wrap)
-	f.SubU32(codes, codes, ptx.Imm(groups*c.codeRun())).If(wrap)
-	f.SetpU32(ptx.NE, more, left, ptx.Imm(0))
-	f.Bra(head).If(more)
+	g := c.groupOf(t, z, columns, codes)
+	g.last = &last
+	body(g)
+	f.Bra(head)
+	f.Place(done)
 }
 
 // pickGroup moves the accumulators of a group to z.
@@ -109,21 +141,24 @@ func (c *consumer) codeAddress() ptx.B32 {
 }
 
 // groupOf is blocks of 8 columns: z holds, for each, the two tokens' logits in two adjacent columns.
-func (c *consumer) groupOf(t *tile, z []ptx.F32, columns, codes ptx.B32, last *ptx.Pred) group {
+func (c *consumer) groupOf(t *tile, z []ptx.F32, columns, codes ptx.B32) group {
 	f := c.f
-	words := f.NewB32s("code_words", 2)
-	if c.c.Sampler == ir.Gumbel {
-		f.LdSharedV2B32(words, codes.Off(c.plan.Storage.Codes))
-	}
-	place := func(i int) int { return 8*(i/2) + i%2 }
-	return group{columns: columns, id: t.ids[0], elements: len(z) / 2, place: place, last: last, gather: func(i int) element {
+	g := group{columns: columns, id: t.ids[0], elements: len(z) / 2}
+	g.place = func(i int) int { return 8*(i/2) + i%2 }
+	var words []ptx.B32
+	g.gather = func(g *group, i int) element {
+		if c.c.Sampler == ir.Gumbel && i == 0 {
+			words = f.NewB32s("code_words", 2)
+			f.LdSharedV2B32(words, codes.Off(c.plan.Storage.Codes+g.codes))
+		}
 		at := 4*(i/2) + i%2
-		e := element{offset: place(i), tokens: []candidate{
+		e := element{offset: g.place(i), tokens: []candidate{
 			{in: newInputs(z[at]), pad: t.pads[0]}, {in: newInputs(z[at+2]), pad: t.pads[1], below: 8}}}
-		c.rowInputs(&t.tokenInputs, e.tokens, columns, place(i), c.maskBit[:])
+		c.rowInputs(&t.tokenInputs, e.tokens, columns, g.place(i), c.maskBit[:])
 		if c.c.Sampler == ir.Gumbel {
 			e.code, e.place = codeValue(f, words[0], i), byteOf(f, words[1], i)
 		}
 		return e
-	}}
+	}
+	return g
 }

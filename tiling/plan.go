@@ -53,14 +53,12 @@ type Storage struct {
 
 // Pipeline counts threads and registers.
 type Pipeline struct {
-	Samplers          int // threads that sample
-	Consumers         int // warpgroups that multiply or sample; one more produces
-	Threads           int
-	LaunchRegisters   int // per thread at launch: an even share of the register file
-	ProducerRegisters int // after setmaxnreg.dec; 0 where an even share will do
-	ConsumerRegisters int // of a thread that samples, after setmaxnreg.inc if there is one
-	Accumulators      int // float32 registers of logits in one thread that samples
-	EmptyArrivals     int // arrivals that free a stage
+	Samplers      int // threads that sample
+	Consumers     int // warpgroups that multiply or sample
+	Threads       int
+	Registers     int // per thread: an even share of the register file
+	Accumulators  int // float32 registers of logits in one thread that samples
+	EmptyArrivals int // arrivals that free a stage
 }
 
 // Bytes of the per-row and per-stage records.
@@ -131,14 +129,14 @@ func NewPlan(a arch.Arch, t Tile, c ir.Computation) (*Plan, error) {
 	if p.Storage.Total > a.MaxSharedPerCTA {
 		return nil, &Reject{t, fmt.Sprintf("needs %d bytes of shared memory; %s has %d", p.Storage.Total, a.Name, a.MaxSharedPerCTA)}
 	}
-	if need := p.Pipeline.Accumulators + epilogueRegisters; need > p.Pipeline.ConsumerRegisters {
-		return nil, &Reject{t, fmt.Sprintf("needs about %d registers a consumer thread; there are %d", need, p.Pipeline.ConsumerRegisters)}
+	if need := p.Pipeline.Accumulators + epilogueRegisters; need > p.Pipeline.Registers {
+		return nil, &Reject{t, fmt.Sprintf("needs about %d registers a thread; there are %d", need, p.Pipeline.Registers)}
 	}
 	return p, nil
 }
 
 // epilogueRegisters is what the epilogue holds beside the accumulators, as ptxas allots it.
-const epilogueRegisters = 80
+const epilogueRegisters = 72
 
 func (fam family) checkShape(a arch.Arch, t Tile) string {
 	switch {

@@ -33,7 +33,7 @@ func sm100Pipeline(a arch.Arch, t Tile) Pipeline {
 	even := min(a.Registers/threads/a.RegisterUnit*a.RegisterUnit, a.MaxRegistersPerThread)
 	return Pipeline{
 		Consumers: n, Threads: threads, Samplers: warpgroup * n,
-		LaunchRegisters: even, ConsumerRegisters: even,
+		Registers:     even,
 		Accumulators:  sm100Group,
 		EmptyArrivals: t.Cluster, // one commit of every CTA in the cluster
 	}

@@ -26,22 +26,19 @@ func sm90Tile(n int) Tile {
 	return Tile{M: 192, N: n, K: stageK, Cluster: 1}
 }
 
-// setmaxnreg counts that share the register file out between one producer and n consumer warpgroups: 128 threads each,
-// the counts multiples of 8, the sum no more than launch grants.
-var registerShares = map[int][2]int{2: {72, 216}, 3: {56, 152}}
+// sm90Warps are the warps beside the consumers: one produces, one draws noise.
+const sm90Warps = 2
 
+// sm90Pipeline gives every thread the same registers: with the consumers' warpgroups first and two single warps behind them
+// there are as many as a wide tile needs, and none has to be moved by setmaxnreg, which the driver's linker ignores.
 func sm90Pipeline(a arch.Arch, t Tile) Pipeline {
 	n := t.M / wgmmaM
-	threads := warpgroup * (n + 1)
+	threads := warpgroup*n + 32*sm90Warps
 	even := min(a.Registers/threads/a.RegisterUnit*a.RegisterUnit, a.MaxRegistersPerThread)
-	p := Pipeline{
+	return Pipeline{
 		Consumers: n, Threads: threads, Samplers: warpgroup * n,
-		LaunchRegisters: even, ConsumerRegisters: even,
+		Registers:     even,
 		Accumulators:  t.N / 2,
 		EmptyArrivals: 4 * n * t.Cluster, // one a consumer warp of every CTA in the cluster
 	}
-	if share, ok := registerShares[n]; ok && p.Accumulators+epilogueRegisters > even {
-		p.ProducerRegisters, p.ConsumerRegisters = share[0], share[1]
-	}
-	return p
 }
