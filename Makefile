@@ -13,11 +13,11 @@ TOOLS := .tools
 GO ?= go
 
 # Where goroutines meet, under the race detector: whole, and in short mode what it slows most.
-RACE := ./driver ./sampler ./internal/cache
+RACE := ./driver ./sampler ./internal/cache ./autotune
 RACE_SHORT := ./gen ./reference ./sim
 
 # Packages whose test binaries go into the bundle for a machine with a GPU.
-GPU_TESTS ?= driver sampler internal/verify internal/bench
+GPU_TESTS ?= driver sampler internal/verify internal/bench internal/tune
 BUNDLE ?= gpu-bundle
 
 .PHONY: all build test test-short race generate fresh tools gpu-bundle fuzz lint vuln clean

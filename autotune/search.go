@@ -11,7 +11,7 @@ import (
 // Runner verifies and times candidates for one computation and shape on one GPU.
 type Runner interface {
 	// Verify runs a candidate at a batch size, and holds its tokens against the reference's. The error says why it must not
-	// be used; where the tokens are wrong, errors.Is finds ErrTokens.
+	// be used; where the tokens are wrong, errors.Is finds ErrTokens, and where nothing more can be measured, ErrGPU.
 	Verify(ctx context.Context, c Candidate, batch int) error
 	// Time times candidates at a batch size: in each of a number of passes, every candidate once. times[i][p] is what
 	// candidate i took in pass p, in microseconds a launch.
@@ -20,6 +20,9 @@ type Runner interface {
 
 // ErrTokens marks a verification that failed for wrong tokens, and not for want of something.
 var ErrTokens = errors.New("wrong tokens")
+
+// ErrGPU marks an error after which the GPU can run nothing more in this process.
+var ErrGPU = errors.New("the GPU can run nothing more")
 
 // ErrNoCandidate says that no candidate of a bucket passed verification.
 var ErrNoCandidate = errors.New("autotune: no candidate passed verification")
@@ -111,6 +114,9 @@ func (s *searching) verify(ctx context.Context) (field []int, err error) {
 		if err := ctx.Err(); err != nil {
 			m.Err = nil
 			return nil, err
+		}
+		if errors.Is(m.Err, ErrGPU) {
+			return nil, fmt.Errorf("%s: %w", m.Candidate, m.Err)
 		}
 		if m.Err == nil {
 			field = append(field, i)

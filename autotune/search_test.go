@@ -188,6 +188,18 @@ func TestFailingTimerEndsTheSearch(t *testing.T) {
 	assert.Equal(t, 1, res.Best, "of the rounds before")
 }
 
+// TestBrokenGPUEndsTheSearch holds that a candidate that breaks the GPU does not make the others look wrong.
+func TestBrokenGPUEndsTheSearch(t *testing.T) {
+	list, f := listed(110, 100, 120)
+	f.wrong = map[Candidate]error{list[1]: ErrGPU}
+	res, err := Search(t.Context(), f, list, 16)
+	assert.ErrorIs(t, err, ErrGPU)
+	assert.ErrorContains(t, err, list[1].String())
+	assert.NotErrorIs(t, err, ErrNoCandidate)
+	assert.Len(t, f.verified, 2)
+	assert.Len(t, res.Rejected(), 1)
+}
+
 // badRunner gives times that are none.
 type badRunner struct {
 	fake

@@ -74,6 +74,9 @@ func Measure(ctx context.Context, list []Contender, m Method, w Watch) ([]Series
 				during = func() { meter.ask(i) }
 			}
 			d, err := list[i].Replay(ctx, during)
+			if err == nil && d <= 0 {
+				err = fmt.Errorf("it took %v", d)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%s, replay %d of %d: %w", list[i].Name, round+1, rounds, err)
 			}

@@ -135,6 +135,12 @@ func TestErrorNamesContenderAndReplay(t *testing.T) {
 	assert.Len(t, c.log, 3)
 }
 
+func TestReplayTakesTime(t *testing.T) {
+	var c clock
+	_, err := Measure(t.Context(), []Contender{c.contender("a", 5, 0)}, three, Watch{})
+	assert.EqualError(t, err, "a, replay 2 of 4: it took 0s")
+}
+
 func TestMethodIsChecked(t *testing.T) {
 	assert.NoError(t, DefaultMethod.check())
 	for _, m := range []Method{{20, 8, 3}, {20, 7, 3}, {20, 10, 3}, {20, 1001, 3}, {0, 9, 3}, {20, 9, -1}} {

@@ -1,0 +1,89 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/autotune"
+	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/internal/bench"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/sampler"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// Config says what to tune.
+type Config struct {
+	// Name is for people.
+	Name        string
+	Shape       ir.Shape
+	Computation ir.Computation
+	// Layout is that of the weights: one that CheckLayout takes.
+	Layout string
+	// Batches are batch sizes; the buckets that serve them are tuned. None means all buckets.
+	Batches []int
+}
+
+// CheckLayout refuses a layout of weights that the sampler has no kernels for.
+func CheckLayout(layout string) error {
+	switch {
+	case layout == bench.RowMajor:
+		return nil
+	case slices.Contains(bench.LayoutNames, layout):
+		return fmt.Errorf("fsgen has no kernels for %s weights yet", layout)
+	}
+	return fmt.Errorf("unknown layout %q: want %s", layout, bench.RowMajor)
+}
+
+// widest is a batch size that the widest bucket serves; it serves all larger ones too.
+const widest = 256
+
+// Buckets lists the buckets that serve some batch sizes, narrowest first; of none, all.
+func Buckets(a arch.Arch, batches []int) []int {
+	all := tiling.Widths(a, widest)
+	if len(batches) == 0 {
+		return all
+	}
+	var out []int
+	for _, b := range batches {
+		i, _ := slices.BinarySearch(all, b)
+		out = append(out, all[min(i, len(all)-1)])
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Job makes the job of tuning a head on a device, which must be a GPU.
+func Job(dev *sampler.Device, cfg Config) (autotune.Job, error) {
+	gpu, ok := dev.GPU()
+	if !ok {
+		return autotune.Job{}, fmt.Errorf("device %s: nothing to tune: want a GPU", dev.Info().Name)
+	}
+	a, err := arch.Lookup(dev.Info().Arch)
+	if err != nil {
+		return autotune.Job{}, err
+	}
+	j := autotune.Job{Name: cfg.Name, Bytes: int(weightBytes(cfg.Shape)), Open: func(ctx context.Context) (autotune.ClosableRunner, error) {
+		return open(ctx, dev, cfg)
+	}}
+	for _, n := range Buckets(a, cfg.Batches) {
+		r := gen.Request{Arch: a, Computation: cfg.Computation.Normalize(), Shape: cfg.Shape, Batch: n}
+		j.Buckets = append(j.Buckets, autotune.Bucket{Key: autotune.NewKey(gpu, cfg.Layout, r), Request: r,
+			Candidates: autotune.Candidates(a, r.Computation, r.Shape, n, gpu.Multiprocessors)})
+	}
+	return j, nil
+}
+
+func open(ctx context.Context, dev *sampler.Device, cfg Config) (autotune.ClosableRunner, error) {
+	w, err := openStopwatch(dev, cfg.Computation, cfg.Shape)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newRunner(ctx, dev, cfg.Computation, cfg.Shape, w)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
