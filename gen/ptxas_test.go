@@ -59,6 +59,6 @@ func assembles(t *testing.T, tool ptxas.Tool, v variant) {
 	plan, err := tiling.NewPlan(v.Arch, tiling.Tile{M: m.M, N: m.N, K: m.K, Stages: m.Stages, Cluster: m.Cluster}, v.Computation)
 	if assert.NoError(t, err) {
 		assert.Positive(t, k.Registers)
-		assert.LessOrEqual(t, k.Registers, plan.Pipeline.Registers, "%s: registers", v.name())
+		assert.LessOrEqual(t, k.Registers, plan.Pipeline.LaunchRegisters, "%s: registers", v.name())
 	}
 }

@@ -3,6 +3,7 @@
 package sampler
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -69,10 +70,14 @@ func (d *cudaDevice) info() Info {
 func (d *cudaDevice) healthy() error { return d.ctx.Err() }
 func (d *cudaDevice) close() error   { return d.ctx.Close() }
 
-// load compiles a kernel, or finds it compiled in the cache, and loads it. An image that the driver will not take is
+// load compiles a kernel, or finds it compiled in the cache, and loads it. What the driver must compile as a whole stands in
+// the driver's own cache instead. An image that the driver will not take is
 // forgotten, and the PTX compiled again.
 func (d *cudaDevice) load(ctx context.Context, ptx []byte) (*driver.Module, error) {
 	opts := driver.JITOptions{}
+	if bytes.Contains(ptx, []byte("setmaxnreg")) {
+		return d.ctx.LoadPTX(ptx, opts) // an image must come from the driver's linker, which ignores setmaxnreg (ptxas C7504)
+	}
 	key := d.ctx.ImageKey(ptx, opts)
 	image, err := d.cache.GetOrMake(ctx, key, func(context.Context) ([]byte, error) {
 		img, err := d.ctx.CompilePTX(ptx, opts)

@@ -61,7 +61,8 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	f := m.Entry(EntryName(plan.Arch.Name, plan.Tile, c, o))
 	f.Reqntid(plan.Pipeline.Threads, 1, 1)
 	// One CTA fills a multiprocessor's shared memory. Without a bound ptxas saves registers for a second one, and spills.
-	f.MaxRegs = plan.Pipeline.Registers
+	// And ptxas honours setmaxnreg only when it knows the count at entry.
+	f.MaxRegs = plan.Pipeline.LaunchRegisters
 	if plan.Tile.Cluster > 1 {
 		f.Reqnctapercluster(plan.Tile.Cluster, 1, 1)
 	}

@@ -25,6 +25,9 @@ func SM90(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	consumer, draw, role := f.Label("consumer"), f.Label("noise"), f.Pred("is_consumer")
 	f.SetpU32(ptx.LT, role, k.tid, ptx.Imm(consumers))
 	f.Bra(consumer).If(role)
+	if n := plan.Pipeline.ProducerRegisters; n > 0 {
+		f.SetmaxnregDec(n)
+	}
 	producerWarp, noiseWarp := consumers/warpSize, consumers/warpSize+1
 	if c.Sampler == ir.Gumbel {
 		k.toWarp(noiseWarp, draw)

@@ -19,6 +19,9 @@ type consumer struct {
 func (k *sm90) consumer() {
 	f := k.f
 	f.Comment("Consumers: multiply, transform, sample.")
+	if k.plan.Pipeline.ProducerRegisters > 0 {
+		f.SetmaxnregInc(k.plan.Pipeline.ConsumerRegisters)
+	}
 	c := &consumer{samplers: &samplers{skeleton: k.skeleton}, acc: f.NewF32s("acc", k.plan.Pipeline.Accumulators)}
 	c.coordinates()
 	c.begin()

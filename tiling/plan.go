@@ -53,12 +53,14 @@ type Storage struct {
 
 // Pipeline counts threads and registers.
 type Pipeline struct {
-	Samplers      int // threads that sample
-	Consumers     int // warpgroups that multiply or sample
-	Threads       int
-	Registers     int // per thread: an even share of the register file
-	Accumulators  int // float32 registers of logits in one thread that samples
-	EmptyArrivals int // arrivals that free a stage
+	Samplers          int // threads that sample
+	Consumers         int // warpgroups that multiply or sample
+	Threads           int
+	LaunchRegisters   int // per thread at launch: an even share of the register file
+	ProducerRegisters int // after setmaxnreg.dec; 0 where an even share will do
+	ConsumerRegisters int // of a thread that samples, after setmaxnreg.inc if there is one
+	Accumulators      int // float32 registers of logits in one thread that samples
+	EmptyArrivals     int // arrivals that free a stage
 }
 
 // Bytes of the per-row and per-stage records.
@@ -81,6 +83,18 @@ const (
 	BlockRows = 16
 	CodeGroup = 16
 )
+
+// Each of a multiprocessor's schedulers has a quarter of its registers and every fourth warp of a CTA.
+const (
+	schedulers  = 4
+	warpThreads = 32
+)
+
+// evenShare is the registers that every thread of a CTA can have.
+func evenShare(a arch.Arch, threads int) int {
+	warps := (threads/warpThreads + schedulers - 1) / schedulers
+	return min(a.Registers/schedulers/warps/warpThreads/8*8, a.MaxRegistersPerThread)
+}
 
 // Reject says why a tile cannot run.
 type Reject struct {
@@ -129,8 +143,8 @@ func NewPlan(a arch.Arch, t Tile, c ir.Computation) (*Plan, error) {
 	if p.Storage.Total > a.MaxSharedPerCTA {
 		return nil, &Reject{t, fmt.Sprintf("needs %d bytes of shared memory; %s has %d", p.Storage.Total, a.Name, a.MaxSharedPerCTA)}
 	}
-	if need := p.Pipeline.Accumulators + epilogueRegisters; need > p.Pipeline.Registers {
-		return nil, &Reject{t, fmt.Sprintf("needs about %d registers a thread; there are %d", need, p.Pipeline.Registers)}
+	if need := p.Pipeline.Accumulators + epilogueRegisters; need > p.Pipeline.ConsumerRegisters {
+		return nil, &Reject{t, fmt.Sprintf("needs about %d registers a thread; there are %d", need, p.Pipeline.ConsumerRegisters)}
 	}
 	return p, nil
 }

@@ -30,10 +30,10 @@ func sm100Pipeline(a arch.Arch, t Tile) Pipeline {
 		n = 2
 	}
 	threads := warpgroup * (n + 1)
-	even := min(a.Registers/threads/a.RegisterUnit*a.RegisterUnit, a.MaxRegistersPerThread)
+	even := evenShare(a, threads)
 	return Pipeline{
 		Consumers: n, Threads: threads, Samplers: warpgroup * n,
-		Registers:     even,
+		LaunchRegisters: even, ConsumerRegisters: even,
 		Accumulators:  sm100Group,
 		EmptyArrivals: t.Cluster, // one commit of every CTA in the cluster
 	}

@@ -29,16 +29,26 @@ func sm90Tile(n int) Tile {
 // sm90Warps are the warps beside the consumers: one produces, one draws noise.
 const sm90Warps = 2
 
-// sm90Pipeline gives every thread the same registers: with the consumers' warpgroups first and two single warps behind them
-// there are as many as a wide tile needs, and none has to be moved by setmaxnreg, which the driver's linker ignores.
+// registerShares are what setmaxnreg gives a thread beside the consumers, and a consumer, for two and three consumer
+// warpgroups: multiples of 8 whose sum over the warps of a scheduler is no more than an even share's.
+var registerShares = map[int][2]int{2: {72, 216}, 3: {56, 152}}
+
+// sm90Pipeline gives all threads the same registers where that will do. A wide tile's consumers need more: then the warps
+// behind them are filled up to a warpgroup, which setmaxnreg works on.
 func sm90Pipeline(a arch.Arch, t Tile) Pipeline {
 	n := t.M / wgmmaM
-	threads := warpgroup*n + 32*sm90Warps
-	even := min(a.Registers/threads/a.RegisterUnit*a.RegisterUnit, a.MaxRegistersPerThread)
-	return Pipeline{
-		Consumers: n, Threads: threads, Samplers: warpgroup * n,
-		Registers:     even,
+	p := Pipeline{
+		Consumers: n, Samplers: warpgroup * n,
 		Accumulators:  t.N / 2,
 		EmptyArrivals: 4 * n * t.Cluster, // one a consumer warp of every CTA in the cluster
 	}
+	p.Threads = warpgroup*n + warpThreads*sm90Warps
+	p.LaunchRegisters = evenShare(a, p.Threads)
+	p.ConsumerRegisters = p.LaunchRegisters
+	if share, ok := registerShares[n]; ok && p.Accumulators+epilogueRegisters > p.LaunchRegisters {
+		p.Threads = warpgroup * (n + 1)
+		p.LaunchRegisters = evenShare(a, p.Threads)
+		p.ProducerRegisters, p.ConsumerRegisters = share[0], share[1]
+	}
+	return p
 }

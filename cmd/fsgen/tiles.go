@@ -61,7 +61,7 @@ func tilesTable(e *env, a arch.Arch, plans []*tiling.Plan, rejects []*tiling.Rej
 		if p.Tile == chosen {
 			mark = "default"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d of %d\t%d of %d\t%s\n", p.Tile, p.Pipeline.Threads, p.Pipeline.Registers, p.Tile.Stages,
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d of %d\t%d of %d\t%s\n", p.Tile, p.Pipeline.Threads, p.Pipeline.ConsumerRegisters, p.Tile.Stages,
 			p.Storage.Total, a.MaxSharedPerCTA, p.Tensor.Alloc, a.TMEMColumns, mark)
 	}
 	for _, r := range rejects {
@@ -75,7 +75,7 @@ func tilesJSON(e *env, a arch.Arch, plans []*tiling.Plan, rejects []*tiling.Reje
 	enc := json.NewEncoder(e.stdout)
 	for _, p := range plans {
 		if err := enc.Encode(map[string]any{"tile": p.Tile.String(), "default": p.Tile == chosen, "threads": p.Pipeline.Threads,
-			"registers": p.Pipeline.Registers, "stages": p.Tile.Stages, "shared_bytes": p.Storage.Total, "shared_limit": a.MaxSharedPerCTA,
+			"registers": p.Pipeline.ConsumerRegisters, "stages": p.Tile.Stages, "shared_bytes": p.Storage.Total, "shared_limit": a.MaxSharedPerCTA,
 			"tensor_columns": p.Tensor.Alloc, "tensor_columns_limit": a.TMEMColumns}); err != nil {
 			return err
 		}
