@@ -92,9 +92,16 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	f.MovF32(r.tau, ptx.F32Imm(0))
 	f.MovB32(r.threshold, ptx.Imm(floatInf))
 	f.MovB32(r.cap, ptx.Imm(floatMinusInf))
+	noise := f.NewB32s("row_noise", 4)
+	for _, n := range noise {
+		f.MovB32(n, ptx.Imm(0))
+	}
 	idle, store := f.Pred("idle"), f.Label("store_row")
 	f.SetpU32(ptx.GE, idle, row, c.batch)
 	f.Bra(store).If(idle)
+	if c.c.Sampler == ir.Gumbel {
+		c.rowConstants(row, noise)
+	}
 	if c.c.Chain.Temperature {
 		c.rowTemperature(row, r.alpha, r.tau, high, low)
 	}
@@ -105,6 +112,21 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	f.Place(store)
 	f.StSharedV2B32(c.at(inTile, 8).Off(c.plan.Storage.Keys), []ptx.B32{low, high})
 	f.StSharedV4F32(c.at(inTile, 16).Off(c.plan.Storage.Rows), []ptx.F32{r.alpha, r.tau, r.threshold, r.cap})
+	if c.c.Sampler == ir.Gumbel {
+		f.StSharedV4B32(c.at(inTile, 16).Off(c.plan.Storage.Noise), noise)
+	}
+}
+
+// rowConstants computes the words that the calls of a row share.
+func (c *samplers) rowConstants(row ptx.B32, out []ptx.B32) {
+	f := c.f
+	seed, position := f.NewB32s("seed", 2), f.NewB32s("position", 2)
+	f.LdGlobalV2B32(seed, c.perRow(c.seeds, row, c.seedStride, 8))
+	f.LdGlobalV2B32(position, c.perRow(c.positions, row, c.posStride, 8))
+	state := rowState(f, [4]ptx.B32{position[0], position[1], c.draw, c.tagWord}, [2]ptx.B32{seed[0], seed[1]})
+	for i, r := range []ptx.B32{state.s2, state.p, state.q, state.r} {
+		f.MovB32(out[i], r)
+	}
 }
 
 // loadRecord loads the record at an address.

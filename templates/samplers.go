@@ -12,17 +12,19 @@ type samplers struct {
 	thread ptx.B32 // among the samplers
 	column ptx.B32 // column tile whose rows are in shared memory
 
-	maskBase, biasBase    ptx.B64
-	maskStride, maskWords ptx.B32
-	biasStride            ptx.B32
-	keys, temps           ptx.B64
-	tempStride            ptx.B32
+	maskBase, biasBase        ptx.B64
+	maskStride, maskWords     ptx.B32
+	biasStride                ptx.B32
+	keys                      ptx.B64
+	seeds, positions, temps   ptx.B64
+	seedStride, posStride     ptx.B32
+	tempStride, draw, tagWord ptx.B32
 
 	rowInTile    ptx.B32  // the thread's first row in the tile
 	fresh        ptx.B32  // 1 while the rows have seen no tile yet
 	final        ptx.Pred // the rows will see no other tile
 	queue, count ptx.B32  // the warp's candidates that wait for their scores, and their number
-	phase        ptx.B32  // of the codes
+	codes        ptx.B32  // address of the warp's codes, short of the storage's offset
 }
 
 // noColumn marks that no rows are in shared memory yet, lastColumn that none will come.
@@ -34,6 +36,11 @@ const (
 func (c *samplers) loadParams() {
 	f, s := c.f, c.sig
 	c.keys = loadPointer(f, s.keys, "keys")
+	if c.c.Sampler == ir.Gumbel {
+		c.seeds, c.seedStride = loadPointer(f, s.seeds, "seeds"), loadU32(f, s.seedStride, "seed_stride")
+		c.positions, c.posStride = loadPointer(f, s.positions, "positions"), loadU32(f, s.positionStride, "position_stride")
+		c.draw, c.tagWord = loadU32(f, s.draw, "draw"), loadU32(f, s.tag, "stream_tag")
+	}
 	if c.c.Chain.Temperature {
 		c.temps, c.tempStride = loadPointer(f, s.temperature, "temperature"), loadU32(f, s.temperatureStride, "temperature_stride")
 	}
@@ -54,30 +61,15 @@ func (c *samplers) loadParams() {
 func (c *samplers) begin() {
 	f := c.f
 	c.loadParams()
-	c.column, c.count, c.queue = f.B32("rows_of"), f.B32("waiting"), f.B32("queue")
+	c.column, c.count, c.queue, c.codes = f.B32("rows_of"), f.B32("waiting"), f.B32("queue"), f.B32("codes")
 	c.fresh, c.final = f.B32("fresh_rows"), f.Pred("final_tile")
 	f.MovB32(c.fresh, ptx.Imm(0))
 	f.MovB32(c.column, ptx.Imm(noColumn))
 	f.MovB32(c.count, ptx.Imm(0))
-	f.ShrU32(c.queue, c.thread, ptx.Imm(5))
-	f.MadLoU32(c.queue, c.queue, ptx.Imm(entryBytes*tiling.QueueEntries), c.smem)
-	if c.c.Sampler == ir.Gumbel {
-		c.phase = f.B32("codes_phase")
-		f.MovB32(c.phase, ptx.Imm(0))
-	}
-}
-
-// withCodes runs body when the tile's codes are drawn, and says afterwards that they have been read.
-func (c *samplers) withCodes(body func()) {
-	if c.c.Sampler != ir.Gumbel {
-		body()
-		return
-	}
-	drawn := c.plan.Storage.Drawn
-	c.wait(c.smem.Off(drawn), c.phase, "wait_codes_drawn")
-	body()
-	c.arriveWarp(c.smem.Off(drawn + 8))
-	c.f.XorB32(c.phase, c.phase, ptx.Imm(1))
+	warp := f.B32("sampler_warp")
+	f.ShrU32(warp, c.thread, ptx.Imm(5))
+	f.MadLoU32(c.queue, warp, ptx.Imm(entryBytes*tiling.QueueEntries), c.smem)
+	f.MadLoU32(c.codes, warp, ptx.Imm(wordBytes*c.plan.Pipeline.CodeWords), c.smem)
 }
 
 // bytes turns a stride in 4-byte elements into bytes.

@@ -6,8 +6,8 @@ import (
 	"github.com/fsgen/fsgen/tiling"
 )
 
-// sm100 is the skeleton of data-centre Blackwell. Warp 0 produces, warp 1 draws noise, warp 2 issues the products
-// (tcgen05.mma, one thread) into tensor memory, warps 4 and up sample from there. Tensor memory holds two accumulators, so that one tile is sampled
+// sm100 is the skeleton of data-centre Blackwell. Warp 0 produces, warp 1 issues the products (tcgen05.mma, one thread)
+// into tensor memory, warps 4 and up sample from there. Tensor memory holds two accumulators, so that one tile is sampled
 // while the next is multiplied.
 type sm100 struct {
 	*skeleton
@@ -15,11 +15,10 @@ type sm100 struct {
 	tensor ptx.B32 // address of the allocated tensor memory
 }
 
-// Warps by role. Warp 3 has none.
+// Warps by role. Warps 2 and 3 have none.
 const (
 	producerWarp = 0
-	noiseWarp    = 1
-	issuerWarp   = 2
+	issuerWarp   = 1
 	samplerWarp  = 4 // the first that samples: a multiple of 4, since a warp reaches the lanes 32 (warp mod 4) on
 )
 
@@ -31,10 +30,7 @@ func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	}
 	base, m, shared := newSkeleton(plan, c, o, "tcgen05")
 	k := &sm100{skeleton: base}
-	k.moreBarriers = func() {
-		k.initTileBarriers()
-		k.initNoiseBarriers()
-	}
+	k.moreBarriers = k.initTileBarriers
 	k.allocate = k.allocateTensorMemory
 	k.afterBarrier = func() {
 		k.f.Tcgen05FenceAfterThreadSync()
@@ -43,22 +39,15 @@ func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	k.prologue(shared)
 
 	f := k.f
-	sample, issue, draw := f.Label("sampler"), f.Label("issuer"), f.Label("noise")
+	sample, issue := f.Label("sampler"), f.Label("issuer")
 	role := f.Pred("role")
 	f.SetpU32(ptx.GE, role, k.warp, ptx.Imm(samplerWarp))
 	f.Bra(sample).If(role)
 	k.toWarp(issuerWarp, issue)
-	if c.Sampler == ir.Gumbel {
-		k.toWarp(noiseWarp, draw)
-	}
 	f.Comment("Producer: one thread feeds the ring.")
 	k.producer(producerWarp)
 	f.Place(issue)
 	k.issuer()
-	if c.Sampler == ir.Gumbel {
-		f.Place(draw)
-		k.noise(codeLayout{4, []int{0, 1, 2, 3}})
-	}
 	f.Place(sample)
 	k.sampler()
 	k.beforeEnd = k.freeTensorMemory

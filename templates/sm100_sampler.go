@@ -3,6 +3,7 @@ package templates
 import (
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/tiling"
 )
 
 // lanesGroup is the columns that a thread takes from tensor memory at a time.
@@ -14,7 +15,8 @@ type tensorSampler struct {
 	k       *sm100
 	quarter ptx.B32 // lanes 32 quarter and up of tensor memory are this warp's
 	first   ptx.B32 // the warp's first column
-	codes   ptx.B32 // address of the codes of the thread's pair of tokens, short of the storage's offset
+	layout  codeLayout
+	words   ptx.B32 // address of the words of the thread's block, short of the storage's offset
 	maskBit ptx.B32
 	tensor  ptx.B32 // address of the warp's lanes
 }
@@ -25,17 +27,20 @@ func (k *sm100) sampler() {
 	f.Comment("Samplers: transform, sample.")
 	c := &tensorSampler{samplers: &samplers{skeleton: k.skeleton}, k: k}
 	c.coordinates()
+	c.layout = sm100Codes(k.plan)
 	c.begin()
+	c.threadCodes()
 	b := k.newRing(0)
 	c.eachItem("sample_item", func(row ptx.B32) {
 		t := c.newTile(row)
 		shared := c.publishBests()
 		c.fetchBests(shared)
+		c.drawTile(row)
 		slot := k.bufferAt(b.stage)
 		k.wait(slot.Off(k.fullTile(0)), b.phase, "wait_tile_full")
 		f.Tcgen05FenceAfterThreadSync()
 		c.adoptBests(shared)
-		c.withCodes(func() { c.epilogue(t, b.stage) })
+		c.epilogue(t, b.stage)
 		f.Tcgen05FenceBeforeThreadSync()
 		leader := f.Pred("leader")
 		f.SetpU32(ptx.EQ, leader, c.lane, ptx.Imm(0))
@@ -57,14 +62,34 @@ func (c *tensorSampler) coordinates() {
 	f.AddU32(c.tensor, c.tensor, c.k.tensor)
 	c.rowInTile = f.B32("row_in_tile")
 	f.MadLoU32(c.rowInTile, c.quarter, ptx.Imm(32), c.lane)
-	block := f.B32("block_in_tile")
-	f.ShrU32(block, c.rowInTile, ptx.Imm(4))
-	c.codes = c.at(block, 4*wordBytes)
 	if c.c.Chain.Mask {
 		c.maskBit = f.B32("mask_bit")
 		f.MovB32(c.maskBit, ptx.Imm(1))
 		f.ShlB32(c.maskBit, c.maskBit, c.lane)
 	}
+}
+
+// sm100Codes is what a warp draws: its 32 rows are two blocks, and a thread has all columns of the warp's groups.
+func sm100Codes(p *tiling.Plan) codeLayout {
+	share := p.Pipeline.Samplers / 128
+	return codeLayout{blocks: 2, groups: (p.Tile.N/lanesGroup + share - 1) / share, stride: lanesGroup * share, step: 4,
+		offsets: []int{0, 1, 2, 3}}
+}
+
+// threadCodes finds the words of the thread's block among those of the warp.
+func (c *tensorSampler) threadCodes() {
+	f := c.f
+	c.words = f.B32("block_in_warp")
+	f.ShrU32(c.words, c.lane, ptx.Imm(4))
+	f.MadLoU32(c.words, c.words, ptx.Imm(wordBytes*c.layout.run()), c.codes)
+}
+
+// drawTile draws the noise of the warp's 32 rows of the tile.
+func (c *tensorSampler) drawTile(row ptx.B32) {
+	block := c.f.B32("warp_block")
+	c.f.MadLoU32(block, c.quarter, ptx.Imm(warpSize), row)
+	c.f.ShrU32(block, block, ptx.Imm(4))
+	c.drawCodes(c.layout, block, c.first)
 }
 
 // laneTile is what the thread knows of the current tile.
@@ -97,7 +122,7 @@ func (c *tensorSampler) eachGroup(t *laneTile, buffer ptx.B32, name string, body
 	f.MovB32(columns, c.first)
 	f.MadLoU32(address, buffer, ptx.Imm(c.t.N), c.tensor)
 	f.AddU32(address, address, c.first)
-	f.MadLoU32(codes, c.first, ptx.Imm(c.codeRun()/lanesGroup), c.codes)
+	f.MovB32(codes, c.words)
 	head := f.Here(name)
 	raw := f.NewB32s("raw", lanesGroup)
 	f.Tcgen05Ld32x32b(raw, address)
@@ -107,7 +132,7 @@ func (c *tensorSampler) eachGroup(t *laneTile, buffer ptx.B32, name string, body
 	body(c.groupOf(t, raw, columns, codes, &last))
 	f.MovB32(columns, next)
 	f.AddU32(address, address, ptx.Imm(step))
-	f.AddU32(codes, codes, ptx.Imm(step/lanesGroup*c.codeRun()))
+	f.AddU32(codes, codes, ptx.Imm(codeRun))
 	f.Bra(head).IfNot(last)
 }
 

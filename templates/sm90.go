@@ -6,8 +6,8 @@ import (
 	"github.com/fsgen/fsgen/tiling"
 )
 
-// sm90 is the Hopper skeleton: warpgroups of consumers multiply by wgmma and sample from their accumulators; of the two warps
-// behind them one produces and one draws noise.
+// sm90 is the Hopper skeleton: warpgroups of consumers multiply by wgmma and sample from their accumulators; a warp behind
+// them produces.
 type sm90 struct{ *skeleton }
 
 // SM90 builds the kernel of a plan for sm_90.
@@ -18,35 +18,27 @@ func SM90(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	}
 	base, m, shared := newSkeleton(plan, c, o, "wgmma")
 	k := &sm90{base}
-	k.moreBarriers = k.initNoiseBarriers
 	k.prologue(shared)
 
 	f, consumers := k.f, plan.Pipeline.Samplers
-	consumer, draw, role := f.Label("consumer"), f.Label("noise"), f.Pred("is_consumer")
+	consumer, role := f.Label("consumer"), f.Pred("is_consumer")
 	f.SetpU32(ptx.LT, role, k.tid, ptx.Imm(consumers))
 	f.Bra(consumer).If(role)
 	if n := plan.Pipeline.ProducerRegisters; n > 0 {
 		f.SetmaxnregDec(n)
 	}
-	producerWarp, noiseWarp := consumers/warpSize, consumers/warpSize+1
-	if c.Sampler == ir.Gumbel {
-		k.toWarp(noiseWarp, draw)
-	}
 	f.Comment("Producer: one thread feeds the ring.")
-	k.producer(producerWarp)
-	if c.Sampler == ir.Gumbel {
-		f.Place(draw)
-		k.noise(codeLayout{2, codeOffsets(plan.Tile.N)})
-	}
+	k.producer(consumers / warpSize)
 	f.Place(consumer)
 	k.consumer()
 	return k.finishKernel(m)
 }
 
-// codeOffsets are the columns that a thread holds of each group, as wgmma deals them out: two of every block of 8.
-func codeOffsets(n int) []int {
-	if n < 16 {
-		return []int{0, 1}
+// sm90Codes is what a warp draws: its 16 rows are one block, and of each 8 columns wgmma deals a thread two.
+func sm90Codes(n int) codeLayout {
+	l := codeLayout{blocks: 1, groups: 1, stride: 16, step: 2, offsets: []int{0, 1}}
+	if n >= 16 {
+		l.groups, l.offsets = n/16, []int{0, 1, 8, 9}
 	}
-	return []int{0, 1, 8, 9}
+	return l
 }

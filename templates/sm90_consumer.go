@@ -13,6 +13,7 @@ type consumer struct {
 	acc     []ptx.F32
 	maskBit [2]ptx.B32 // the thread's bits in its warp's mask word
 	ring    ring
+	layout  codeLayout
 }
 
 // consumer emits the warpgroups that multiply and sample.
@@ -24,16 +25,28 @@ func (k *sm90) consumer() {
 	}
 	c := &consumer{samplers: &samplers{skeleton: k.skeleton}, acc: f.NewF32s("acc", k.plan.Pipeline.Accumulators)}
 	c.coordinates()
+	c.layout = sm90Codes(k.t.N)
 	c.begin()
 	c.ring = k.newRing(0)
 
 	c.eachItem("consume_item", func(row ptx.B32) {
 		tile := c.newTile(row)
 		shared := c.publishBests()
-		c.multiply(func() { c.fetchBests(shared) })
+		c.multiply(func() {
+			c.fetchBests(shared)
+			c.drawTile(row)
+		})
 		c.adoptBests(shared)
-		c.withCodes(func() { c.epilogue(tile) })
+		c.epilogue(tile)
 	})
+}
+
+// drawTile draws the noise of the warp's 16 rows of the tile.
+func (c *consumer) drawTile(row ptx.B32) {
+	block := c.f.B32("warp_block")
+	c.f.ShrU32(block, row, ptx.Imm(4))
+	c.f.AddU32(block, block, c.warp)
+	c.drawCodes(c.layout, block, imm(c.f, 0))
 }
 
 // coordinates places the thread in the tile: lane l of warp w of a warpgroup holds accumulator rows 16w + l/4 and 8

@@ -77,7 +77,7 @@ func (c *consumer) findGroups(t *tile, hit ptx.B32) {
 	f.MovB32(mine, ptx.Imm(0))
 	for g := range len(c.acc) / perGroup {
 		part := c.groupOf(t, c.acc[g*perGroup:(g+1)*perGroup], c.colInN, codes)
-		part.first, part.codes = g*tiling.CodeGroup, g*c.codeRun()
+		part.first, part.codes = g*tiling.CodeGroup, g*codeRun
 		c.reaches(reaches, c.scan(part))
 		f.OrB32(mine, mine, ptx.Imm(1<<g)).If(reaches)
 	}
@@ -103,7 +103,7 @@ func (c *consumer) eachGroup(t *tile, groups ptx.B32, name string, body func(g g
 	f.AndB32(groups, groups, rest)
 	f.SetpU32(ptx.EQ, last, groups, ptx.Imm(0))
 	f.MadLoU32(columns, at, ptx.Imm(tiling.CodeGroup), c.colInN)
-	f.MadLoU32(codes, at, ptx.Imm(c.codeRun()), base)
+	f.MadLoU32(codes, at, ptx.Imm(codeRun), base)
 	c.pickGroup(at, z, picked)
 	f.Place(picked)
 	g := c.groupOf(t, z, columns, codes)
@@ -132,12 +132,15 @@ func (c *consumer) pickGroup(group ptx.B32, z []ptx.F32, body *ptx.Label) {
 	}
 }
 
+// codeRun is the bytes of the codes of one group.
+const codeRun = wordBytes * groupWords
+
 // codeAddress is the address register of the thread's words in the first group, short of the storage's offset.
 func (c *consumer) codeAddress() ptx.B32 {
-	word := c.f.B32()
-	c.f.AndB32(word, c.lane, ptx.Imm(3))
-	c.f.MadLoU32(word, c.warp, ptx.Imm(4), word)
-	return c.at(word, wordBytes)
+	addr := c.f.B32("codes_addr")
+	c.f.AndB32(addr, c.lane, ptx.Imm(groupWords-1))
+	c.f.MadLoU32(addr, addr, ptx.Imm(wordBytes), c.codes)
+	return addr
 }
 
 // groupOf is blocks of 8 columns: z holds, for each, the two tokens' logits in two adjacent columns.

@@ -175,8 +175,6 @@ func TestBarriersAreInitialised(t *testing.T) {
 			want[s.Tiles+8*i] = ptx.Imm(1) // a commit
 			want[s.Tiles+8*(x.Buffers+i)] = ptx.Imm(l.Samplers / 32)
 		}
-		want[s.Drawn] = ptx.Imm(1) // the warp that draws
-		want[s.Drawn+8] = ptx.Imm(l.Samplers / 32)
 		got := map[int]ptx.Operand{}
 		inits, _ := k.find("mbarrier.init")
 		for _, in := range inits {
@@ -191,7 +189,7 @@ func TestBarriersAreInitialised(t *testing.T) {
 		for _, in := range waits {
 			waited[offset(t, in, 1)] = true
 		}
-		rings := map[int]bool{s.Full: true, s.Empty: true, s.Drawn: true, s.Drawn + 8: true}
+		rings := map[int]bool{s.Full: true, s.Empty: true}
 		if x.Buffers > 0 {
 			rings[s.Tiles], rings[s.Tiles+8*x.Buffers] = true, true
 		}

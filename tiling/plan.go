@@ -44,7 +44,6 @@ type Storage struct {
 	Queue int // offset of the candidates that wait for their scores, QueueEntries of 16 bytes a sampling warp
 	Full  int // offset of the "stage is full" barriers, 8 bytes each
 	Empty int // offset of the "stage is empty" barriers
-	Drawn int // offset of the barriers "codes are drawn" and "codes are read"
 	Flag  int // offset of the word that tells the last CTA
 	Tiles int // offset of the "accumulator is full" and "is empty" barriers of tensor memory, 8 bytes each
 	Place int // offset of the word that holds the address of the tensor memory
@@ -60,6 +59,7 @@ type Pipeline struct {
 	ProducerRegisters int // after setmaxnreg.dec; 0 where an even share will do
 	ConsumerRegisters int // of a thread that samples, after setmaxnreg.inc if there is one
 	Accumulators      int // float32 registers of logits in one thread that samples
+	CodeWords         int // words of codes of the noise that a warp draws for a tile, each of four columns of a block
 	EmptyArrivals     int // arrivals that free a stage
 }
 
@@ -70,19 +70,24 @@ const (
 	rowBytes     = 16
 	keyBytes     = 8
 	entryBytes   = 16
-	flagBytes    = 16
+	// codeWordBytes is four columns' codes and the places of the blocks' first tokens.
+	codeWordBytes = 8
+	flagBytes     = 16
 )
 
 // QueueEntries is the candidates that a sampling warp keeps waiting: one for each lane, and one more for each from the step
 // that fills it up.
 const QueueEntries = 64
 
-// Noise is drawn for blocks of BlockRows aligned tokens. Its codes come in words of four columns, or of the two that a thread
-// has of a narrow tile; CodeGroup is the columns of a run of words that covers the tile's blocks.
+// Noise is drawn for blocks of BlockRows aligned tokens, four words of codes for CodeGroup columns.
 const (
-	BlockRows = 16
-	CodeGroup = 16
+	BlockRows  = 16
+	CodeGroup  = 16
+	groupWords = 4
 )
+
+// codeGroups is the groups of columns of a tile; a narrow one has part of one.
+func codeGroups(t Tile) int { return (t.N + CodeGroup - 1) / CodeGroup }
 
 // Each of a multiprocessor's schedulers has a quarter of its registers and every fourth warp of a CTA.
 const (
@@ -190,8 +195,7 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 	}
 	if c.Sampler == ir.Gumbel {
 		s.Noise = place(noiseBytes * t.N)
-		s.Codes = place(2 * CodeGroup * t.M / BlockRows * ((t.N + CodeGroup - 1) / CodeGroup))
-		s.Drawn = place(2 * barrierBytes)
+		s.Codes = place(codeWordBytes * p.Pipeline.CodeWords * p.Pipeline.Samplers / warpThreads)
 	}
 	s.Rows = place(rowBytes * t.N)
 	s.Keys = place(keyBytes * t.N)

@@ -35,7 +35,8 @@ func sm100Pipeline(a arch.Arch, t Tile) Pipeline {
 		Consumers: n, Threads: threads, Samplers: warpgroup * n,
 		LaunchRegisters: even, ConsumerRegisters: even,
 		Accumulators:  sm100Group,
-		EmptyArrivals: t.Cluster, // one commit of every CTA in the cluster
+		CodeWords:     2 * groupWords * ((codeGroups(t) + n - 1) / n), // a warp's 32 rows are two blocks
+		EmptyArrivals: t.Cluster,                                      // one commit of every CTA in the cluster
 	}
 }
 

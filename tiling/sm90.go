@@ -26,12 +26,12 @@ func sm90Tile(n int) Tile {
 	return Tile{M: 192, N: n, K: stageK, Cluster: 1}
 }
 
-// sm90Warps are the warps beside the consumers: one produces, one draws noise.
-const sm90Warps = 2
+// sm90Warps are the warps beside the consumers: one produces.
+const sm90Warps = 1
 
 // registerShares are what setmaxnreg gives a thread beside the consumers, and a consumer, for two and three consumer
 // warpgroups: multiples of 8 whose sum over the warps of a scheduler is no more than an even share's.
-var registerShares = map[int][2]int{2: {72, 216}, 3: {56, 152}}
+var registerShares = map[int][2]int{2: {40, 232}, 3: {32, 160}}
 
 // sm90Pipeline gives all threads the same registers where that will do. A wide tile's consumers need more: then the warps
 // behind them are filled up to a warpgroup, which setmaxnreg works on.
@@ -40,7 +40,8 @@ func sm90Pipeline(a arch.Arch, t Tile) Pipeline {
 	p := Pipeline{
 		Consumers: n, Samplers: warpgroup * n,
 		Accumulators:  t.N / 2,
-		EmptyArrivals: 4 * n * t.Cluster, // one a consumer warp of every CTA in the cluster
+		CodeWords:     groupWords * codeGroups(t), // a warp's 16 rows are one block
+		EmptyArrivals: 4 * n * t.Cluster,          // one a consumer warp of every CTA in the cluster
 	}
 	p.Threads = warpgroup*n + warpThreads*sm90Warps
 	p.LaunchRegisters = evenShare(a, p.Threads)
