@@ -3,7 +3,7 @@ package ir
 import "math"
 
 // NoiseName names the definition of the noise in manifests and results (docs/noise.md).
-const NoiseName = "philox-v1"
+const NoiseName = "philox-v2"
 
 // Coefficients of -log2(1-t)/t for 0 < t < 1/8: minimax in relative error, 1.4e-8.
 var log1pCoefficients = []float32{1.4426950603, 0.7213398265, 0.4813823958, 0.3501446492, 0.3792401524}

@@ -8,6 +8,7 @@
 //	s = fma(tau, g, z * alpha)                                   float32; (alpha, tau) = (T <= 1 ? 1 : 1/T, T <= 1 ? T : 1)
 //	token = argmax_v s, the lowest v among equals
 //
-// The noise g is that of "philox-v1", in float64 rounded once to float32; the softcap too is computed in float64 and
-// rounded once. A result is a function of one row's inputs: not of the batch, the slot, the block or the goroutines.
+// The noise g is that of "philox-v2", in float64 rounded once to float32; the softcap too is computed in float64 and
+// rounded once. One random number bounds the noise of 16 neighbouring tokens; those whose bound loses draw none of their
+// own (Request.NoSkip). A result is a function of one row's inputs: not of the batch, the slot, the block or the goroutines.
 package reference

@@ -25,7 +25,8 @@ func TestNoisePage(t *testing.T) {
 	require.NoError(t, err)
 	text := string(page)
 	for name, content := range map[string]string{
-		"philox": philoxTable(), "bits": bitsTable(), "gumbel": gumbelTable(), "sample": sampleTable(t), "output": output(),
+		"philox": philoxTable(), "bits": bitsTable(), "exponential": exponentialTable(), "noise": noiseTable(),
+		"sample": sampleTable(t), "output": output(),
 	} {
 		require.Len(t, block(name).FindAllString(text, -1), 1, name)
 		text = block(name).ReplaceAllStringFunc(text, func(old string) string {
@@ -72,29 +73,46 @@ func bitsTable() string {
 		draw, tag      uint32
 		ids            []int
 	}{
-		{0, 0, 0, 0, []int{0, 1, 8, 15, 151935}},
+		{0, 0, 0, 0, []int{0, 1, 8, 15, 18, 151935}},
 		{42, 7, 0, 0, []int{0, 4, 12}},
-		{0xfedcba9876543210, 0x123456789, 3, 1, []int{5, 13, 1<<31 - 2}},
+		{0xfedcba9876543210, 0x123456789, 3, 1, []int{5, 11, 13, 1<<31 - 2}},
 	} {
 		state := Row(c.seed, c.position, c.draw, c.tag)
 		for _, id := range c.ids {
-			s, x := state.Words(), state.Bits(id)
-			w, _ := Uniform(x)
-			rows = append(rows, fmt.Sprintf("| %#x | %#x | %d | %d | %s | %d | %016x | %.9g | %.9g |",
-				c.seed, c.position, c.draw, c.tag, words(s[:]...), id, x, w, Gumbel(x)))
+			s := state.Words()
+			block, place := state.Block(id)
+			rows = append(rows, fmt.Sprintf("| %#x | %#x | %d | %d | %s | %d | %016x | %d | %016x | %.9g |", c.seed, c.position, c.draw,
+				c.tag, words(s[:]...), id, block, place, state.Token(id), state.Bits(id).Gumbel()))
 		}
 	}
-	return table("| seed | position | draw | tag | s0 s1 s2 | id | x | w | g |", rows...)
+	return table("| seed | position | draw | tag | s0 s1 s2 | id | xb | first | x | g |", rows...)
 }
 
-func gumbelTable() string {
+func exponentialTable() string {
 	var rows []string
 	for _, x := range []uint64{0, 1, 1 << 31, 1<<32 - 1, 1 << 32, 1 << 52, 1 << 61, 1<<63 - 1, 1 << 63, 0xa1d2a7274e654719,
 		3 << 62, 1<<64 - 1<<32, 1<<64 - 2, 1<<64 - 1} {
 		w, complement := Uniform(x)
-		rows = append(rows, fmt.Sprintf("| %016x | %.9g | %.9g | %.9g | %.9g |", x, w, complement, Exponential(x), Gumbel(x)))
+		rows = append(rows, fmt.Sprintf("| %016x | %.9g | %.9g | %.9g |", x, w, complement, Exponential(x)))
 	}
-	return table("| x | w | 1 - w | E | g |", rows...)
+	return table("| x | w | 1 - w | e(x) |", rows...)
+}
+
+func noiseTable() string {
+	const all = 1<<64 - 1
+	var rows []string
+	for _, x := range []Bits{
+		{0, 0, true}, {1, 0, true}, {1 << 32, 0, true}, {1 << 63, 0, true}, {all, 0, true},
+		{0, 0, false}, {0, 1, false}, {0, all, false}, {1 << 32, 1 << 28, false}, {1 << 52, 1 << 61, false}, {1 << 63, 1 << 63, false},
+		{1 << 63, 1, false}, {0xa1d2a7274e654719, 3 << 62, false}, {all, 0, false}, {all, all, false},
+	} {
+		token := fmt.Sprintf("%016x", x.Token)
+		if x.First {
+			token = "is the first"
+		}
+		rows = append(rows, fmt.Sprintf("| %016x | %s | %.9g | %.9g | %.9g |", x.Block, token, leastOf(x.Block), x.Exponential(), x.Gumbel()))
+	}
+	return table("| xb | x | M | E | g |", rows...)
 }
 
 func sampleTable(t *testing.T) string {
@@ -108,7 +126,7 @@ func sampleTable(t *testing.T) string {
 		rows[v] = fmt.Sprintf("| %d | %v |", v, z)
 		for b := range temperatures {
 			w := r.row(b)
-			g := float32(Gumbel(Row(r.Seeds[b], 5, 0, 0).Bits(v)))
+			g := float32(Row(r.Seeds[b], 5, 0, 0).Bits(v).Gumbel())
 			s := z
 			if !w.greedy {
 				s = w.addNoise(z, g)
@@ -135,7 +153,11 @@ func output() string {
 		id             int
 	}{{0, 0, 0, 0, 0}, {42, 7, 0, 0, 12}, {1<<64 - 1, 1 << 40, 3, 1, 151935}} {
 		x := Row(c.seed, c.position, c.draw, c.tag).Bits(c.id)
-		out += fmt.Sprintln(c.seed, c.position, c.draw, c.tag, c.id, fmt.Sprintf("%016x %.9g", x, Gumbel(x)))
+		first := 0
+		if x.First {
+			first = 1
+		}
+		out += fmt.Sprintln(c.seed, c.position, c.draw, c.tag, c.id, fmt.Sprintf("%016x %d %016x %.9g", x.Block, first, x.Token, x.Gumbel()))
 	}
 	return out + "```\n"
 }

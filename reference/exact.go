@@ -62,7 +62,7 @@ func (w *row) exactScore(z bounded, token int) bounded {
 	if w.noise != nil {
 		g.value = float64(w.noise[token])
 	} else {
-		g.value = Gumbel(w.state.Bits(token))
+		g.value = w.state.Bits(token).Gumbel()
 		g.err = noiseBudget * (1 + math.Abs(g.value))
 	}
 	tau := float64(w.tau)

@@ -124,7 +124,7 @@ func TestExplainNearTie(t *testing.T) {
 	r.Computation.Chain.Bias, r.Bias = ir.BiasVector, make([]float32, 3)
 	g := make([]float64, 3)
 	for v := range g {
-		g[v] = Gumbel(Row(0, 0, 0, 0).Bits(v))
+		g[v] = Row(0, 0, 0, 0).Bits(v).Gumbel()
 	}
 	r.Bias = []float32{float32(5 - g[0]), float32(5 + 1e-6 - g[1]), float32(4.99 - g[2])}
 	res := sample(t, r)

@@ -6,7 +6,7 @@ const lanes = 8
 // panel holds the weights of lanes tokens in float32, transposed: panel[k][i] is W[first+i, k].
 type panel [][lanes]float32
 
-// tileTokens is how many tokens go through all rows at once: two panels, and all tokens of eight Philox calls.
+// tileTokens is how many tokens go through all rows at once: two panels, and one block of the noise.
 const tileTokens = 2 * lanes
 
 // tile is the weights of 16 neighbouring tokens.

@@ -64,13 +64,24 @@ func naiveNoise(r *Request, b, v int) float64 {
 	}
 	seed, position := r.Seeds[b%len(r.Seeds)], r.Positions[b%len(r.Positions)]
 	s := Philox([4]uint32{uint32(position), uint32(position >> 32), r.Draw, r.StreamTag}, [2]uint32{uint32(seed), uint32(seed >> 32)})
-	w := Philox([4]uint32{uint32(v &^ 8), s[0], s[1], s[2]}, [2]uint32{0x243F6A88, 0x85A308D3})
-	x := uint64(w[1])<<32 + uint64(w[0])
-	if v&8 != 0 {
-		x = uint64(w[3])<<32 + uint64(w[2])
+	key := [2]uint32{0x243F6A88, 0x85A308D3}
+	k := Philox([4]uint32{1<<31 + uint32(v>>4), s[0], s[1], s[2]}, key)
+	e := naiveExponential(k[0], k[1]) / 16
+	if uint32(v&15) != k[2]>>28 {
+		w := Philox([4]uint32{uint32(v &^ 8), s[0], s[1], s[2]}, key)
+		if v&8 == 0 {
+			e += naiveExponential(w[0], w[1])
+		} else {
+			e += naiveExponential(w[2], w[3])
+		}
 	}
+	return -math.Log(e)
+}
+
+func naiveExponential(low, high uint32) float64 {
+	x := uint64(high)<<32 + uint64(low)
 	if x>>63 == 0 {
-		return -math.Log(-math.Log1p(-(float64(x) + 0.5) / (1 << 64)))
+		return -math.Log1p(-(float64(x) + 0.5) / (1 << 64))
 	}
-	return -math.Log(-math.Log((float64(^x) + 0.5) / (1 << 64)))
+	return -math.Log((float64(^x) + 0.5) / (1 << 64))
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/fsgen/fsgen/ir"
 )
 
-// Sample draws one token a row. It spreads the vocabulary over GOMAXPROCS goroutines and looks at ctx between blocks;
+// Sample draws one token a row. It spreads the vocabulary over GOMAXPROCS goroutines and looks at ctx between chunks;
 // it holds no [Batch, Vocab] buffer. The request is checked first (Validate); a bad temperature is a row's status here.
 func Sample(ctx context.Context, r *Request) (*Result, error) {
 	if err := r.validateLayout(); err != nil {
 		return nil, err
 	}
-	j := &job{req: r, ctx: ctx, hidden: r.widen(), rows: make([]row, r.Batch), block: r.block()}
+	j := &job{req: r, ctx: ctx, hidden: r.widen(), rows: make([]row, r.Batch), chunk: r.chunk()}
 	for b := range j.rows {
 		j.rows[b] = r.row(b)
 	}
@@ -60,27 +60,27 @@ type job struct {
 	ctx    context.Context
 	hidden []float32
 	rows   []row
-	block  int // tokens that a goroutine takes at once
+	chunk  int // tokens that a goroutine takes at once
 	next   atomic.Int64
 }
 
-// blockBytes is about how much of the weights, in float32, a goroutine takes at once: small beside a core's L2 cache,
-// large beside the cost of taking a block.
-const blockBytes = 256 << 10
+// chunkBytes is about how much of the weights, in float32, a goroutine takes at once: small beside a core's L2 cache,
+// large beside the cost of taking a chunk.
+const chunkBytes = 256 << 10
 
-// block is a multiple of the tile, so that both tokens of a Philox call fall in one block.
-func (r *Request) block() int {
+// chunk is a multiple of the tile, and so of the blocks of the noise.
+func (r *Request) chunk() int {
 	perToken := 4 * max(1, r.Shape.Hidden)
 	if r.Logits != nil {
 		perToken = 4 * max(1, r.Batch)
 	}
-	n := blockBytes / perToken &^ (tileTokens - 1)
+	n := chunkBytes / perToken &^ (tileTokens - 1)
 	return min(max(n, tileTokens), 4096)
 }
 
 func (j *job) run() []best {
-	blocks := (j.req.Shape.Vocab + j.block - 1) / j.block
-	workers := min(runtime.GOMAXPROCS(0), blocks)
+	chunks := (j.req.Shape.Vocab + j.chunk - 1) / j.chunk
+	workers := min(runtime.GOMAXPROCS(0), chunks)
 	if len(j.rows) == 0 {
 		workers = 0
 	}
@@ -107,17 +107,17 @@ func bests(n int) []best {
 	return all
 }
 
-// work takes blocks of tokens until none is left or the context ends.
+// work takes chunks of tokens until none is left or the context ends.
 func (j *job) work() []best {
 	out := bests(len(j.rows))
 	vocab := j.req.Shape.Vocab
 	t := j.newTile()
 	for j.ctx.Err() == nil {
-		first := int(j.next.Add(int64(j.block))) - j.block
+		first := int(j.next.Add(int64(j.chunk))) - j.chunk
 		if first >= vocab {
 			break
 		}
-		last := min(first+j.block, vocab)
+		last := min(first+j.chunk, vocab)
 		if j.req.Logits != nil {
 			j.scanInjected(out, first, last)
 		} else {

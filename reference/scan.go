@@ -5,22 +5,28 @@ import (
 	"math/bits"
 )
 
-// gumbelBound holds, for 64 random bits with i leading zeros, a number no smaller than their noise: w >= 2^-(i+1) and
-// E > w, so g < (i+1) ln 2. It is rounded up to float32 with room for the error of the float64 logarithms.
-var gumbelBound = func() (bound [65]float32) {
+// blockBound holds, for random bits of a block with i leading zeros, a number no smaller than the noise of any token of
+// that block: w >= 2^-(i+1) and E >= M > w/16, so g < (i+5) ln 2. It is rounded up to float32 with room for the error of
+// the float64 logarithms.
+var blockBound = func() (bound [65]float32) {
 	for i := range bound {
-		g := float32(float64(i+1) * math.Ln2 * (1 + 1e-12))
-		bound[i] = math.Nextafter32(g, float32(math.Inf(1)))
+		g := float32(float64(i+5) * math.Ln2 * (1 + 1e-12))
+		bound[i] = above(g)
 	}
 	return bound
 }()
 
-// group is up to 16 neighbouring tokens on their way through the epilogue; first is a multiple of 16.
+// above is the next float32.
+func above(x float32) float32 { return math.Nextafter32(x, float32(math.Inf(1))) }
+
+// group is up to 16 neighbouring tokens on their way through the epilogue. Its first is a multiple of 16, so that it is
+// the part of one block of the noise that lies in the vocabulary.
 type group struct {
 	first int
 	n     int
-	z     [tileTokens]float32
-	live  uint32 // bit i: token first+i is allowed and its z is not NaN
+	z     [blockTokens]float32
+	live  uint32  // bit i: token first+i is allowed and its z is not NaN
+	top   float32 // the largest z of the live tokens; -inf without one
 }
 
 // scan adds tokens first, first+1, ... with raw logits y to the row's best. first is a multiple of 16.
@@ -29,8 +35,8 @@ func (w *row) scan(b *best, first int, y []float32) {
 		return
 	}
 	var g group
-	for base := 0; base < len(y); base += tileTokens {
-		w.logits(b, &g, first+base, y[base:min(base+tileTokens, len(y))])
+	for base := 0; base < len(y); base += blockTokens {
+		w.logits(b, &g, first+base, y[base:min(base+blockTokens, len(y))])
 		switch {
 		case g.live == 0:
 		case w.greedy:
@@ -45,18 +51,21 @@ func (w *row) scan(b *best, first int, y []float32) {
 
 // logits fills the group with the z of tokens first, first+1, ...; a NaN among the allowed is noted.
 func (w *row) logits(b *best, g *group, first int, y []float32) {
-	g.first, g.n, g.live = first, len(y), 0
-	for i, l := range y {
-		if w.chain.Mask && !w.allowed(first+i) {
-			continue
+	z := g.z[:copy(g.z[:], y)]
+	if w.transforms() {
+		for i, l := range z {
+			z[i] = w.transform(l, first+i)
 		}
-		z := w.transform(l, first+i)
-		if z != z {
+	}
+	g.first, g.n, g.live, g.top = first, len(z), w.allowedOf(first, len(z)), negInf
+	for i, l := range z {
+		if l > g.top && g.live>>i&1 == 1 {
+			g.top = l
+		}
+		if l != l && g.live>>i&1 == 1 {
 			b.nan = true
-			continue
+			g.live &^= 1 << i
 		}
-		g.z[i] = z
-		g.live |= 1 << i
 	}
 }
 
@@ -82,28 +91,35 @@ func (w *row) addInjected(b *best, g *group) {
 	}
 }
 
+// addRandom adds the tokens that the block's draw does not rule out. The score never falls as z or the noise rises,
+// rounding included, so tokens lose whatever their own bits are where their score under a bound of the block's noise lies
+// below the runner-up's.
 func (w *row) addRandom(b *best, g *group) {
-	for i := range pairBit {
-		pair := g.live >> i & (1 | 1<<pairBit)
-		if pair == 0 {
-			continue
-		}
-		low, high := w.state.Pair(g.first + i)
-		if pair&1 != 0 {
-			w.addBits(b, g, i, low)
-		}
-		if pair>>pairBit != 0 {
-			w.addBits(b, g, i+pairBit, high)
+	x, place := w.state.Block(g.first)
+	if w.loses(b, g.top, blockBound[bits.LeadingZeros64(x)]) {
+		return
+	}
+	least := leastOf(x)
+	// The first has this noise. M + e(x) >= M for the others, rounded too, and the error of the logarithm is far below the
+	// step to the next float32.
+	first := float32(-math.Log(least))
+	bound := above(first)
+	if w.loses(b, g.top, bound) {
+		return
+	}
+	for i, z := range g.z[:g.n] {
+		switch {
+		case g.live>>i&1 == 0 || w.loses(b, z, bound):
+		case i == place:
+			b.add(candidate{w.addNoise(z, first), int32(g.first + i)})
+		default:
+			noise := -math.Log(least + Exponential(w.state.Token(g.first+i)))
+			b.add(candidate{w.addNoise(z, float32(noise)), int32(g.first + i)})
 		}
 	}
 }
 
-// addBits adds one token with its random bits x. The score never falls as the noise rises, rounding included, so a
-// token whose score under gumbelBound lies below the runner-up's loses whatever its noise is.
-func (w *row) addBits(b *best, g *group, i int, x uint64) {
-	z := g.z[i]
-	if !w.noSkip && w.addNoise(z, gumbelBound[bits.LeadingZeros64(x)]) < b.second.score {
-		return
-	}
-	b.add(candidate{w.addNoise(z, float32(Gumbel(x))), int32(g.first + i)})
+// loses reports whether a logit of at most z with a noise of at most bound is known to lose to the row's two best.
+func (w *row) loses(b *best, z, bound float32) bool {
+	return !w.noSkip && w.addNoise(z, bound) < b.second.score
 }

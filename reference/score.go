@@ -65,6 +65,22 @@ func (w *row) allowed(v int) bool {
 	return word < len(w.mask) && w.mask[word]>>(v&31)&1 == 1
 }
 
+// allowedOf holds, in bit i, whether the mask lets token first+i through, for n tokens of one block of 16.
+func (w *row) allowedOf(first, n int) uint32 {
+	all := uint32(1)<<n - 1
+	if !w.chain.Mask {
+		return all
+	}
+	word := first >> 5
+	if word >= len(w.mask) {
+		return 0
+	}
+	return w.mask[word] >> (first & 31) & all
+}
+
+// transforms reports whether z differs from the raw logit.
+func (w *row) transforms() bool { return w.chain.Scale != 0 || w.chain.Softcap != 0 || w.bias != nil }
+
 // transform turns a raw logit into z, one rounding an operation.
 func (w *row) transform(y float32, v int) float32 {
 	if w.chain.Scale != 0 {

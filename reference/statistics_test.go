@@ -60,11 +60,7 @@ func TestNoiseTail(t *testing.T) {
 	parallel(streams, func(i int) {
 		state := Row(5, uint64(i), 0, 0)
 		for id := 0; id < n/streams/16*16; id += 16 {
-			for lane := range 8 {
-				low, high := state.Pair(id + lane)
-				countTail(low, limits[:], counts[i][:])
-				countTail(high, limits[:], counts[i][:])
-			}
+			countTail(state, id, limits[:], counts[i][:])
 		}
 	})
 	for j, limit := range limits {
@@ -76,14 +72,18 @@ func TestNoiseTail(t *testing.T) {
 	}
 }
 
-func countTail(x uint64, limits []float64, counts []int64) {
-	if bits.LeadingZeros64(x) < 8 {
-		return // below every limit
+// countTail counts a block's tokens above each limit.
+func countTail(state RowState, id int, limits []float64, counts []int64) {
+	block, _ := state.Block(id)
+	if float64(blockBound[bits.LeadingZeros64(block)]) < limits[0] {
+		return // no token of the block is above any limit
 	}
-	g := Gumbel(x)
-	for j, limit := range limits {
-		if g > limit {
-			counts[j]++
+	for v := id; v < id+16; v++ {
+		g := state.Bits(v).Gumbel()
+		for j, limit := range limits {
+			if g > limit {
+				counts[j]++
+			}
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestReportedScore(t *testing.T) {
 			z := float64(logits[token])
 			want := z
 			if temperature > 0 {
-				want = z/float64(temperature) + Gumbel(Row(r.Seeds[b], 0, 0, 0).Bits(int(token)))
+				want = z/float64(temperature) + Row(r.Seeds[b], 0, 0, 0).Bits(int(token)).Gumbel()
 			}
 			require.InDelta(t, want, res.Scores[b], 3e-7*(math.Abs(want)+50), "T=%v", temperature)
 			score, bound := r.ReportedScoreOf(b, int(token))
