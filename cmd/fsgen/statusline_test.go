@@ -55,7 +55,7 @@ func TestSampleOnATerminalShowsItsWorkAndClearsIt(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := run(t.Context(), &env{stdout: &out, stderr: &errs, terminal: true}, []string{"sample", "--device", "cpu"})
 	assert.Equal(t, exitOK, code)
-	assert.Equal(t, "592\n969\n72\n805\n", out.String())
+	assert.Equal(t, "643\n176\n929\n326\n", out.String())
 	for _, stage := range []string{"loading weights: 100% of 0.0 GB", "preparing kernels", "sampling 4 rows"} {
 		assert.Contains(t, errs.String(), "\r\x1b[K"+stage+"\r\x1b[K")
 	}

@@ -14,7 +14,7 @@ import (
 
 // naive samples token by token, with a place for every fault that arithmetic can have; the zero value has none.
 type naive struct {
-	noise    func(x uint64) float64         // of the random bits
+	noise    func(x reference.Bits) float64 // of the random bits
 	logit    func(z float32) float32        // after the transforms
 	compared func(s float32) float32        // the score
 	wins     func(s, best float32) bool     // against the best before
@@ -109,8 +109,8 @@ func (n naive) better(s, best float32) bool {
 	return s > best
 }
 
-func (n naive) noisy(z, t float32, x uint64) float32 {
-	noise := reference.Gumbel
+func (n naive) noisy(z, t float32, x reference.Bits) float32 {
+	noise := reference.Bits.Gumbel
 	if n.noise != nil {
 		noise = n.noise
 	}
@@ -163,19 +163,39 @@ func allowed(q *reference.Request, b, v int) bool {
 	return v>>5 < q.MaskWords && q.Mask[b*q.MaskStride+v>>5]>>(v&31)&1 == 1
 }
 
-// coarse is the noise of a uniform number of some bits.
-func coarse(bits int) func(x uint64) float64 {
-	return func(x uint64) float64 {
-		w := (float64(x>>(64-bits)) + 0.5) / math.Ldexp(1, bits)
-		return -math.Log(-math.Log1p(-w))
+// coarse is the noise of random numbers cut to some bits.
+func coarse(bits int) func(x reference.Bits) float64 {
+	exponential := func(x uint64) float64 {
+		return -math.Log1p(-(float64(x>>(64-bits)) + 0.5) / math.Ldexp(1, bits))
 	}
+	return func(x reference.Bits) float64 { return noiseOf(x, exponential(x.Block)/16, exponential(x.Token)) }
+}
+
+// noiseOf is the noise for a block's minimum and what a token adds to it.
+func noiseOf(x reference.Bits, minimum, own float64) float64 {
+	if x.First {
+		own = 0
+	}
+	return -math.Log(minimum + own)
 }
 
 // naiveFaults are faults of arithmetic and order.
 var naiveFaults = []fault{
 	{"noise of 24 bits", naive{noise: coarse(24)}.lens(), "quick", []string{"random heads: gumbel, none"}},
-	{"noise in bf16", naive{noise: func(x uint64) float64 { return widen(bf16(float32(reference.Gumbel(x)))) }}.lens(),
+	{"noise in bf16", naive{noise: func(x reference.Bits) float64 { return widen(bf16(float32(x.Gumbel()))) }}.lens(),
 		"quick", []string{"random heads: gumbel, none"}},
+	{"the minimum of a block is that of one token", naive{noise: func(x reference.Bits) float64 {
+		return noiseOf(x, reference.Exponential(x.Block), reference.Exponential(x.Token))
+	}}.lens(), "quick", []string{"random heads: gumbel, none"}},
+	{"the first of a block adds to the minimum", naive{noise: func(x reference.Bits) float64 {
+		return -math.Log(reference.Exponential(x.Block)/16 + reference.Exponential(x.Token))
+	}}.lens(), "quick", []string{"random heads: gumbel, none"}},
+	{"the minimum of a block is not added", naive{noise: func(x reference.Bits) float64 {
+		if x.First {
+			return x.Gumbel()
+		}
+		return noiseOf(x, 0, reference.Exponential(x.Token))
+	}}.lens(), "quick", []string{"random heads: gumbel, none"}},
 	{"logits in bf16", naive{logit: func(z float32) float32 { return float32(widen(bf16(z))) }}.lens(),
 		"quick", []string{"random heads: greedy, none", "random heads: gumbel, none"}},
 	{"scores compared in bf16", naive{compared: func(s float32) float32 { return float32(widen(bf16(s))) }}.lens(),
