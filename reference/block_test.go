@@ -28,19 +28,36 @@ func eachBlock(n int, newSink func(stream int) func(e *exponentials)) {
 	})
 }
 
-// blockHistogram judges into which of cells of equal probability a statistic of n blocks falls: u is uniform on [0, 1).
-func blockHistogram(t *testing.T, name string, n, cells int, u func(e *exponentials) float64) {
+// blockStatistic is a number that is uniform on [0, 1) for independent exponentials; in s they are in ascending order.
+type blockStatistic struct {
+	name  string
+	cells int
+	of    func(e, s *exponentials) float64
+}
+
+// judgeBlocks counts over n blocks in which of its cells, all of one probability, each statistic falls.
+func judgeBlocks(t *testing.T, n int, statistics ...blockStatistic) {
 	t.Helper()
-	prob := slices.Repeat([]float64{1 / float64(cells)}, cells)
-	parts := make([]*stats.Histogram, streams)
+	parts := make([][]*stats.Histogram, streams)
 	eachBlock(n, func(i int) func(*exponentials) {
-		parts[i] = stats.NewHistogram(name, prob)
-		return func(e *exponentials) { parts[i].Add(min(int(u(e)*float64(cells)), cells-1)) }
+		for _, c := range statistics {
+			prob := slices.Repeat([]float64{1 / float64(c.cells)}, c.cells)
+			parts[i] = append(parts[i], stats.NewHistogram(c.name, prob))
+		}
+		return func(e *exponentials) {
+			s := *e
+			slices.Sort(s[:])
+			for j, c := range statistics {
+				parts[i][j].Add(min(int(c.of(e, &s)*float64(c.cells)), c.cells-1))
+			}
+		}
 	})
-	for _, p := range parts[1:] {
-		parts[0].Merge(p)
+	for j, h := range parts[0] {
+		for _, p := range parts[1:] {
+			h.Merge(p[j])
+		}
+		report(t, h.Result())
 	}
-	report(t, parts[0].Result())
 }
 
 // uniform is the standard exponential's distribution function.
@@ -56,74 +73,65 @@ func (e *exponentials) least() (place int) {
 	return place
 }
 
-// sorted are the exponentials in ascending order.
-func (e *exponentials) sorted() exponentials {
-	s := *e
-	slices.Sort(s[:])
-	return s
-}
-
 // Every token alone is a standard exponential, wherever it stands in its block.
 func TestEachPlaceOfABlock(t *testing.T) {
-	n := draws(200_000, 20_000_000)
+	var all []blockStatistic
 	for v := range blockTokens {
-		blockHistogram(t, fmt.Sprintf("place %d", v), n, 64, func(e *exponentials) float64 { return uniform(e[v]) })
+		all = append(all, blockStatistic{fmt.Sprintf("place %d", v), 64, func(e, _ *exponentials) float64 { return uniform(e[v]) }})
 	}
+	judgeBlocks(t, draws(200_000, 100_000_000), all...)
 }
 
 // The smallest stands anywhere in the block, whatever it is.
 func TestPlaceOfTheLeast(t *testing.T) {
-	n := draws(400_000, 100_000_000)
-	blockHistogram(t, "place of the least", n, 16, func(e *exponentials) float64 { return (float64(e.least()) + 0.5) / 16 })
-	blockHistogram(t, "place and value of the least", n, 16*16, func(e *exponentials) float64 {
-		place := e.least()
-		return (float64(place) + uniform(16*e[place])) / 16
-	})
+	judgeBlocks(t, draws(400_000, 100_000_000),
+		blockStatistic{"place of the least", 16, func(e, _ *exponentials) float64 { return (float64(e.least()) + 0.5) / 16 }},
+		blockStatistic{"place and value of the least", 16 * 16, func(e, s *exponentials) float64 {
+			return (float64(e.least()) + uniform(16*s[0])) / 16
+		}})
 }
 
-// The largest noise of a block is Gumbel with location ln 16.
-func TestLargestOfABlock(t *testing.T) {
-	blockHistogram(t, "largest noise", draws(400_000, 100_000_000), 256, func(e *exponentials) float64 {
-		g := math.Inf(-1)
-		for _, x := range e {
-			g = max(g, -math.Log(x))
-		}
-		return math.Exp(-math.Exp(-(g - math.Log(16))))
-	})
-}
-
-// The k-th smallest of 16 lies above the one before by an exponential of mean 1/(16-k+1), independent of that one.
-func TestSpacingsOfABlock(t *testing.T) {
-	n := draws(100_000, 20_000_000)
-	for k := 1; k < blockTokens; k++ {
-		blockHistogram(t, fmt.Sprintf("spacing %d", k), n, 64, func(e *exponentials) float64 {
-			s := e.sorted()
-			return uniform((s[k] - s[k-1]) * float64(blockTokens-k))
-		})
-		blockHistogram(t, fmt.Sprintf("spacings %d and %d", k, k-1), n, 64, func(e *exponentials) float64 {
-			s := e.sorted()
-			before := s[k-1]
-			if k > 1 {
-				before -= s[k-2]
+// The largest noise of a block is Gumbel with location ln 16, and the sum of the exponentials is Gamma(16).
+func TestLargestAndSumOfABlock(t *testing.T) {
+	judgeBlocks(t, draws(400_000, 100_000_000),
+		blockStatistic{"largest noise", 256, func(e, _ *exponentials) float64 {
+			g := math.Inf(-1)
+			for _, x := range e {
+				g = max(g, -math.Log(x))
 			}
-			return (math.Floor(8*uniform(before*float64(blockTokens-k+1))) + uniform((s[k]-s[k-1])*float64(blockTokens-k))) / 8
-		})
-	}
+			return math.Exp(-math.Exp(-(g - math.Log(16))))
+		}},
+		blockStatistic{"sum", 256, func(e, _ *exponentials) float64 {
+			sum, term, tail := 0.0, 1.0, 0.0
+			for _, x := range e {
+				sum += x
+			}
+			for k := 1.0; k <= blockTokens; k++ {
+				tail += term
+				term *= sum / k
+			}
+			return 1 - math.Exp(-sum)*tail
+		}})
 }
 
-// The sum of 16 is Gamma(16).
-func TestSumOfABlock(t *testing.T) {
-	blockHistogram(t, "sum", draws(400_000, 100_000_000), 256, func(e *exponentials) float64 {
-		sum, term, tail := 0.0, 1.0, 0.0
-		for _, x := range e {
-			sum += x
+// The k-th smallest of 16, counted from 0, lies above the one before by an exponential of mean 1/(16-k), which is
+// independent of the step before it.
+func TestSpacingsOfABlock(t *testing.T) {
+	step := func(s *exponentials, k int) float64 {
+		if k == 0 {
+			return uniform(s[0] * blockTokens)
 		}
-		for k := 1.0; k <= blockTokens; k++ {
-			tail += term
-			term *= sum / k
-		}
-		return 1 - math.Exp(-sum)*tail
-	})
+		return uniform((s[k] - s[k-1]) * float64(blockTokens-k))
+	}
+	var all []blockStatistic
+	for k := 1; k < blockTokens; k++ {
+		all = append(all,
+			blockStatistic{fmt.Sprintf("step %d", k), 64, func(_, s *exponentials) float64 { return step(s, k) }},
+			blockStatistic{fmt.Sprintf("steps %d and %d", k-1, k), 64, func(_, s *exponentials) float64 {
+				return (math.Floor(8*step(s, k-1)) + step(s, k)) / 8
+			}})
+	}
+	judgeBlocks(t, draws(100_000, 20_000_000), all...)
 }
 
 // All 120 pairs of a block are independent, those near the minimum too: an exponential scale of cells looks there.

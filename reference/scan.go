@@ -99,11 +99,7 @@ func (w *row) addRandom(b *best, g *group) {
 	if w.loses(b, g.top, blockBound[bits.LeadingZeros64(x)]) {
 		return
 	}
-	least := leastOf(x)
-	// The first has this noise. M + e(x) >= M for the others, rounded too, and the error of the logarithm is far below the
-	// step to the next float32.
-	first := float32(-math.Log(least))
-	bound := above(first)
+	least, first, bound := blockNoise(x)
 	if w.loses(b, g.top, bound) {
 		return
 	}
@@ -117,6 +113,14 @@ func (w *row) addRandom(b *best, g *group) {
 			b.add(candidate{w.addNoise(z, float32(noise)), int32(g.first + i)})
 		}
 	}
+}
+
+// blockNoise returns M of a block, the noise of its first, and a bound on the noise of the others: M + e(x) >= M, rounded
+// too, and the error of the logarithm is far below the step to the next float32.
+func blockNoise(x uint64) (least float64, first, bound float32) {
+	least = leastOf(x)
+	first = float32(-math.Log(least))
+	return least, first, above(first)
 }
 
 // loses reports whether a logit of at most z with a noise of at most bound is known to lose to the row's two best.
