@@ -38,6 +38,7 @@ type Bucket struct {
 // Outcome is what became of a bucket.
 type Outcome struct {
 	Job   string
+	Key   Key
 	Entry *Entry // nil where Err is not
 	// Reused says that the entry was in the store already; Search is what a search found otherwise.
 	Reused bool
@@ -45,6 +46,9 @@ type Outcome struct {
 	// Err is why the bucket has no entry: no candidate passed verification.
 	Err error
 }
+
+// Waiting is what Progress says a run is doing while another one measures.
+const Waiting = "waiting for another run on this GPU"
 
 // Options of a run.
 type Options struct {
@@ -121,7 +125,7 @@ func (r *run) job(ctx context.Context, j Job) (err error) {
 	h := &holder{job: j, meter: r.meter, expected: slices.ContainsFunc(j.Buckets, func(b Bucket) bool { return r.expected[b.Key] })}
 	if len(r.missing(j)) > 0 {
 		r.meter.enter(j.Name, 0, 0)
-		unlock, err := r.o.Store.Lock(ctx, r.o.GPU, func() { r.meter.say("waiting for another run on this GPU") })
+		unlock, err := r.o.Store.Lock(ctx, r.o.GPU, func() { r.meter.say(Waiting) })
 		if err != nil {
 			return err
 		}
@@ -151,7 +155,7 @@ func (r *run) bucket(ctx context.Context, h *holder, b Bucket) (Outcome, error) 
 	}
 	r.meter.enter(h.job.Name, b.Key.Batch, expected)
 	defer r.meter.leave()
-	out := Outcome{Job: h.job.Name}
+	out := Outcome{Job: h.job.Name, Key: b.Key}
 	if !r.o.Force {
 		if out.Entry = r.stored(b); out.Entry != nil {
 			out.Reused = true

@@ -70,8 +70,17 @@ func TestPlansTakeTunedTiles(t *testing.T) {
 		require.Equal(t, chosen(t, other, shape, nil), chosen(t, other, shape, tu), name)
 	}
 	require.Equal(t, plain, chosen(t, spec, ir.Shape{Vocab: 1000, Hidden: 72}, tu), "another shape")
+	entries, err := tu.store.List()
+	require.NoError(t, err)
 	tu.gpu.Driver = "13.1"
 	require.Equal(t, plain, chosen(t, spec, shape, tu), "another driver")
+
+	table := &autotune.Table{}
+	table.Set(entries[0])
+	tu.table = func() *autotune.Table { return table }
+	require.Contains(t, chosen(t, spec, shape, tu), "m64n32k64s5c2@2", "a table is for every driver")
+	spec.Exhaustive = true
+	require.Equal(t, plain, chosen(t, spec, shape, tu), "an exhaustive kernel was not measured")
 }
 
 func TestFixedTileNeedsNoTuning(t *testing.T) {

@@ -77,6 +77,9 @@ func flagValues() []flagValue {
 		{"bench", "--weights", strings.Join(bench.LayoutNames, " ")},
 		{"bench", "--peers", strings.Join(bench.PeerNames, " ") + " none"},
 		{"bench", "--device", "cuda"},
+		{"tune", "--model", allModels + " " + modelNames()},
+		{"tune", "--weights", bench.RowMajor},
+		{"tune", "--device", "cuda"},
 		{"", "--device", "auto cpu cuda sim:" + strings.ReplaceAll(archNames(), " ", " sim:")},
 		{"", "--arch", archNames()},
 		{"", "--sampler", "gumbel greedy"},
@@ -86,12 +89,12 @@ func flagValues() []flagValue {
 
 // ownValues are flags whose values are the user's own: paths, which the shell completes, and numbers.
 var ownValues = []string{"--model", "--weights", "--hidden", "--temperature", "--seed", "--position", "--mask", "--bias", "--kernel",
-	"--output", "-o", "--out"}
+	"--output", "-o", "--out", "--export"}
 
 // arguments are the words that complete what stands after a command.
 func arguments() []choice {
 	return []choice{
-		{"cache", "ls rm path"}, {"completion", "bash zsh fish"}, {"models", modelNames()}, {"help", strings.Join(commandNames(), " ")},
+		{"cache", "ls rm path"}, {"tune", "ls"}, {"completion", "bash zsh fish"}, {"models", modelNames()}, {"help", strings.Join(commandNames(), " ")},
 	}
 }
 

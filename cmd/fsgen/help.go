@@ -30,9 +30,9 @@ func help(e *env, args []string) error {
 	fmt.Fprint(e.stdout, `
 fsgen COMMAND --help tells more. Data goes to standard output, words to standard error.
 Exit codes: 0 ok, 1 failure, 2 usage, 3 no usable GPU, 4 verification failed.
-Environment: FSGEN_CACHE_DIR (compiled kernels; off disables), FSGEN_CUDA_LIB (another libcuda), FSGEN_DUMP (keeps PTX and
-compiler logs in a directory), FSGEN_PTXAS (the assembler that fills in a manifest's register counts), FSGEN_CUBLASLT_LIB and
-FSGEN_NVML_LIB (other libraries for bench).
+Environment: FSGEN_CACHE_DIR (compiled kernels and tunings; off disables), FSGEN_CUDA_LIB (another libcuda), FSGEN_DUMP
+(keeps PTX and compiler logs in a directory), FSGEN_PTXAS (the assembler that fills in a manifest's register counts),
+FSGEN_CUBLASLT_LIB and FSGEN_NVML_LIB (other libraries for bench).
 `)
 	return nil
 }

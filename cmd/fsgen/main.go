@@ -49,7 +49,7 @@ type command struct {
 var registry []*command
 
 func init() {
-	registry = []*command{emitCommand, sampleCommand, verifyCommand, benchCommand, tilesCommand, modelsCommand, doctorCommand, cacheCommand,
+	registry = []*command{emitCommand, sampleCommand, verifyCommand, benchCommand, tuneCommand, tilesCommand, modelsCommand, doctorCommand, cacheCommand,
 		versionCommand, completionCommand}
 }
 

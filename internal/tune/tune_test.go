@@ -50,6 +50,7 @@ func TestCandidatesPassVerification(t *testing.T) {
 		for _, bucket := range []int{8, 16} {
 			for _, x := range some(r, bucket) {
 				assert.NoError(t, r.Verify(t.Context(), x, bucket), "%s %s", c.Chain, x)
+				assert.Len(t, r.at.want.Tokens, bucket)
 			}
 		}
 		assert.Contains(t, r.at.oracle.res.Status, ir.StatusNaN, "a row that cannot be sampled is part of it")
