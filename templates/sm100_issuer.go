@@ -18,9 +18,9 @@ const sm100DescriptorHigh = 2<<29 | 1<<14 | 1024>>4
 func (k *sm100) issuer() {
 	f := k.f
 	f.Comment("Issuer: one thread starts the products.")
-	other := f.Pred("not_leader")
-	f.SetpU32(ptx.NE, other, k.lane, ptx.Imm(0))
-	f.Bra(k.done).If(other)
+	leader := f.Pred("leader")
+	f.ElectSync(leader, ptx.Imm(fullWarp)) // ptxas knows then that one thread issues; it wraps a loop over threads otherwise
+	f.Bra(k.done).IfNot(leader)
 	descriptor := f.B32("instruction_desc")
 	f.MovB32(descriptor, ptx.Imm(instructionDescriptor(k.t.M, k.t.N)))
 
