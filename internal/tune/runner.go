@@ -65,7 +65,8 @@ func sampleOnce(ctx context.Context, p *sampler.Plan, in *inputs) (*sampler.Resu
 }
 
 func (r *runner) load(ctx context.Context) (err error) {
-	if r.small, err = r.dev.LoadHead(ctx, sampler.Weights{Source: smallWeights(), Vocab: smallShape.Vocab, Hidden: smallShape.Hidden}); err != nil {
+	small := sampler.Weights{Source: smallWeights(), Vocab: smallShape.Vocab, Hidden: smallShape.Hidden}
+	if r.small, err = r.dev.LoadHead(ctx, small); err != nil {
 		return err
 	}
 	copies, weights := 1, newWeights(r.shape.Hidden, poolValues)
@@ -85,7 +86,8 @@ func (r *runner) load(ctx context.Context) (err error) {
 func weightBytes(s ir.Shape) uint64 { return 2 * uint64(s.Vocab) * uint64(s.Hidden) }
 
 func (r *runner) spec(c autotune.Candidate) sampler.Spec {
-	return sampler.Spec{Chain: r.computation.Chain, Sampler: r.computation.Sampler, Score: r.computation.Score, MaxBatch: r.batch(), Tile: c.Tile, CTAs: c.CTAs}
+	k := r.computation
+	return sampler.Spec{Chain: k.Chain, Sampler: k.Sampler, Score: k.Score, MaxBatch: r.batch(), Tile: c.Tile, CTAs: c.CTAs}
 }
 
 func (r *runner) batch() int {
@@ -112,7 +114,8 @@ func (r *runner) enter(ctx context.Context, batch int) error {
 	if err != nil {
 		return err
 	}
-	r.at = &contest{batch: batch, oracle: o, in: newInputs(r.computation, r.shape, batch), plans: map[autotune.Candidate][]*sampler.Plan{}}
+	r.at = &contest{batch: batch, oracle: o, in: newInputs(r.computation, r.shape, batch),
+		plans: map[autotune.Candidate][]*sampler.Plan{}}
 	if r.at.want, err = r.run(ctx, r.heads[0], autotune.Candidate{Tile: first.Tile}, r.at.in); err != nil {
 		err = fmt.Errorf("the default tile %s: %w", first.Tile, errors.Join(err, r.leave()))
 	}
