@@ -132,7 +132,40 @@ type Tile struct {
 	K       int    `json:"k"`
 	Stages  int    `json:"stages"`
 	Cluster int    `json:"cluster"`
-	Weights string `json:"weights"` // layout: rowmajor
+	// Weights is the layout of the weights that the kernel reads.
+	Weights Layout `json:"weights"`
+}
+
+// Layout is how the weights lie in memory.
+type Layout string
+
+// The layouts. Packed weights are blocks of PackedRows rows by PackedCols columns, those of the same rows one after the
+// other, rows past the vocabulary and columns past the hidden size zero: PackedBlock bytes each, as a stage of the ring holds
+// them, so that one plain copy fetches a block. In a block, 16-byte unit u of row r stands at unit u ^ (r mod 8) of its row:
+// the 128-byte swizzle.
+const (
+	RowMajor Layout = "rowmajor"
+	Packed   Layout = "packed"
+
+	PackedRows  = 64
+	PackedCols  = 64
+	PackedBlock = 2 * PackedRows * PackedCols
+)
+
+// PackedBlocks returns the number of blocks of packed weights, down and across.
+func PackedBlocks(vocab, hidden int) (down, across int) {
+	return ceilDiv(vocab, PackedRows), ceilDiv(hidden, PackedCols)
+}
+
+// ParseLayout reads a layout's name; "" is row-major.
+func ParseLayout(s string) (Layout, error) {
+	switch l := Layout(s); l {
+	case "":
+		return RowMajor, nil
+	case RowMajor, Packed:
+		return l, nil
+	}
+	return "", fmt.Errorf("unknown layout of weights %q: want rowmajor or packed", s)
 }
 
 // Resources is what ptxas reported for the kernel.

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
 	"github.com/fsgen/fsgen/tiling"
 )
@@ -9,6 +10,7 @@ import (
 // Names of the parameters, as manifests carry them.
 const (
 	ParamWeights           = "weights"
+	ParamPackedWeights     = "packed_weights"
 	ParamHidden            = "hidden"
 	ParamVocab             = "vocab"
 	ParamHiddenSize        = "hidden_size"
@@ -51,9 +53,13 @@ type params struct {
 	keys, ticket           ptx.Param
 }
 
-func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation) *params {
+func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, layout manifest.Layout) *params {
 	s := &params{signature: signature{f: f}}
-	s.weights = s.tensorMap(ParamWeights, ParamVocab, plan.Tile.M)
+	if layout == manifest.Packed {
+		s.weights = s.pointer(ParamPackedWeights, "bf16", "vocab x hidden_size, packed", "read")
+	} else {
+		s.weights = s.tensorMap(ParamWeights, ParamVocab, plan.Tile.M)
+	}
 	s.hidden = s.tensorMap(ParamHidden, ParamBatch, plan.Tile.N/plan.Tile.Cluster)
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
 	if c.Sampler == ir.Gumbel {

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
 	"github.com/fsgen/fsgen/tiling"
 )
@@ -67,7 +68,7 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 		f.Reqnctapercluster(plan.Tile.Cluster, 1, 1)
 	}
 	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, options: o,
-		score: ir.Score(c), base: ir.Base(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c), done: f.Label("done")}
+		score: ir.Score(c), base: ir.Base(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c, o.Layout()), done: f.Label("done")}
 	return k, m, shared
 }
 
@@ -86,6 +87,9 @@ func (k *skeleton) finishKernel(m *ptx.Module) (*Kernel, error) {
 	}
 	return &Kernel{Module: m, Entry: k.f, Params: k.sig.finish()}, nil
 }
+
+// packed reports whether the weights are.
+func (k *skeleton) packed() bool { return k.options.Layout() == manifest.Packed }
 
 // prologue reads what every role needs, initialises the barriers and waits for the grid before this one.
 func (k *skeleton) prologue(shared ptx.SharedVar) {
@@ -117,7 +121,9 @@ func (k *skeleton) initBarriers() {
 	skip, other := f.Label("barriers_done"), f.Pred("not_thread0")
 	f.SetpU32(ptx.NE, other, k.tid, ptx.Imm(0))
 	f.Bra(skip).If(other)
-	f.PrefetchParamTensormap(k.sig.weights)
+	if !k.packed() {
+		f.PrefetchParamTensormap(k.sig.weights)
+	}
 	f.PrefetchParamTensormap(k.sig.hidden)
 	for s := range k.t.Stages {
 		f.MbarrierInit(k.smem.Off(k.plan.Storage.Full+8*s), ptx.Imm(1))

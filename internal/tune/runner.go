@@ -18,6 +18,7 @@ type runner struct {
 	arch        arch.Arch
 	computation ir.Computation // normalized
 	shape       ir.Shape
+	layout      sampler.Layout
 	small       *sampler.Head   // of smallShape
 	heads       []*sampler.Head // of the shape, copies of one another
 	watch       stopwatch       // nil on devices that have no time to measure
@@ -48,12 +49,12 @@ type contest struct {
 	plans  map[autotune.Candidate][]*sampler.Plan
 }
 
-func newRunner(ctx context.Context, dev *sampler.Device, c ir.Computation, shape ir.Shape, watch stopwatch) (*runner, error) {
+func newRunner(ctx context.Context, dev *sampler.Device, cfg Config, watch stopwatch) (*runner, error) {
 	a, err := arch.Lookup(dev.Info().Arch)
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{dev: dev, arch: a, computation: c.Normalize(), shape: shape, watch: watch, sample: sampleOnce}
+	r := &runner{dev: dev, arch: a, computation: cfg.Computation.Normalize(), shape: cfg.Shape, layout: cfg.Layout, watch: watch, sample: sampleOnce}
 	if err := r.load(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -65,7 +66,7 @@ func sampleOnce(ctx context.Context, p *sampler.Plan, in *inputs) (*sampler.Resu
 }
 
 func (r *runner) load(ctx context.Context) (err error) {
-	small := sampler.Weights{Source: smallWeights(), Vocab: smallShape.Vocab, Hidden: smallShape.Hidden}
+	small := sampler.Weights{Source: smallWeights(), Vocab: smallShape.Vocab, Hidden: smallShape.Hidden, Layout: r.layout}
 	if r.small, err = r.dev.LoadHead(ctx, small); err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (r *runner) load(ctx context.Context) (err error) {
 		copies = r.watch.copies(weightBytes(r.shape))
 	}
 	for range copies {
-		h, err := r.dev.LoadHead(ctx, sampler.Weights{Source: weights, Vocab: r.shape.Vocab, Hidden: r.shape.Hidden})
+		h, err := r.dev.LoadHead(ctx, sampler.Weights{Source: weights, Vocab: r.shape.Vocab, Hidden: r.shape.Hidden, Layout: r.layout})
 		if err != nil {
 			return err
 		}
