@@ -96,6 +96,8 @@ type Grid struct {
 	TileM   int `json:"tile_m"`
 	TileN   int `json:"tile_n"`
 	Cluster int `json:"cluster"`
+	// Split says that the CTAs of a cluster take the same rows of weights, and tile_n hidden states each.
+	Split bool `json:"split,omitempty"`
 }
 
 // CTAs returns the grid for a problem on a device that holds `resident` CTAs of the kernel at once: the fewest CTAs that
@@ -105,7 +107,11 @@ func (g Grid) CTAs(vocab, batch, resident int) int {
 	if batch <= 0 || vocab <= 0 || clusters <= 0 {
 		return 0
 	}
-	work := ceilDiv(ceilDiv(vocab, g.TileM), g.Cluster) * ceilDiv(batch, g.TileN)
+	down, across := g.TileM*g.Cluster, g.TileN
+	if g.Split {
+		down, across = g.TileM, g.TileN*g.Cluster
+	}
+	work := ceilDiv(vocab, down) * ceilDiv(batch, across)
 	waves := ceilDiv(work, clusters)
 	return ceilDiv(work, waves) * g.Cluster
 }
@@ -132,6 +138,7 @@ type Tile struct {
 	K       int    `json:"k"`
 	Stages  int    `json:"stages"`
 	Cluster int    `json:"cluster"`
+	Split   bool   `json:"split,omitempty"` // the cluster splits the batch
 	// Weights is the layout of the weights that the kernel reads.
 	Weights Layout `json:"weights"`
 }
@@ -166,6 +173,14 @@ func ParseLayout(s string) (Layout, error) {
 		return l, nil
 	}
 	return "", fmt.Errorf("unknown layout of weights %q: want rowmajor or packed", s)
+}
+
+// Width is the hidden states of a cluster's item.
+func (t Tile) Width() int {
+	if t.Split {
+		return t.N * t.Cluster
+	}
+	return t.N
 }
 
 // Resources is what ptxas reported for the kernel.

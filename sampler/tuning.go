@@ -58,12 +58,12 @@ func (s Spec) buckets(a arch.Arch, shape ir.Shape, layout Layout, t *tuner) ([]b
 		if have := s.Artifact.Manifest.Tile.Weights; have != layout {
 			return nil, &InputError{"artifact", fmt.Sprintf("the head's weights are %s", layout), have}
 		}
-		return []bucket{{s.Artifact.Manifest.Tile.N, autotune.Choice{Artifact: s.Artifact}}}, nil
+		return []bucket{{s.Artifact.Manifest.Tile.Width(), autotune.Choice{Artifact: s.Artifact}}}, nil
 	}
 	r := gen.Request{Arch: a, Computation: s.Computation(), Shape: shape, Tile: s.Tile, Options: templates.Options{Exhaustive: s.Exhaustive, Weights: layout}}
 	if s.Tile != (tiling.Tile{}) {
 		k, err := gen.Emit(r)
-		return []bucket{{s.Tile.N, autotune.Choice{Artifact: k, CTAs: s.CTAs}}}, err
+		return []bucket{{s.Tile.Width(), autotune.Choice{Artifact: k, CTAs: s.CTAs}}}, err
 	}
 	if s.Tuning == Untuned || s.Exhaustive { // an exhaustive kernel is not the one that was measured
 		t = nil

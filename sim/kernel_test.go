@@ -193,7 +193,7 @@ func TestCorpusEqualsReference(t *testing.T) {
 		vocab, hidden, batch int
 		ctas                 int
 	}{
-		{"m192n8k64s9c1", "none", 200, 64, 1, 1},
+		{"m192n8k64s8c1", "none", 200, 64, 1, 1},
 		{"m192n16k64s8c1", "temperature", 1000, 72, 5, 3},
 		{"m128n16k64s2c1", all, 130, 8, 16, 2},
 		{"m64n16k64s3c1", "bias", 129, 320, 17, 2},
@@ -202,6 +202,10 @@ func TestCorpusEqualsReference(t *testing.T) {
 		{"m128n256k64s4c2", all, 300, 64, 100, 2},
 		{"m64n32k64s4c4", "temperature", 500, 128, 33, 4},
 		{"m64n64k64s4c8", "softcap=5", 900, 128, 64, 8},
+		{"m192n128k64s5c2b", "temperature", 800, 136, 200, 4},
+		{"m192n96k64s4c2b", all, 400, 72, 400, 2},
+		{"m128n32k64s3c2b", all, 300, 200, 40, 4},
+		{"m64n16k64s3c2b", "mask,temperature", 200, 64, 100, 4},
 	} {
 		if raceEnabled && i%3 != 0 {
 			continue

@@ -58,9 +58,9 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, layout manifest
 	if layout == manifest.Packed {
 		s.weights = s.pointer(ParamPackedWeights, "bf16", "vocab x hidden_size, packed", "read")
 	} else {
-		s.weights = s.tensorMap(ParamWeights, ParamVocab, plan.Tile.M)
+		s.weights = s.tensorMap(ParamWeights, ParamVocab, weightShare(plan.Tile))
 	}
-	s.hidden = s.tensorMap(ParamHidden, ParamBatch, plan.Tile.N/plan.Tile.Cluster)
+	s.hidden = s.tensorMap(ParamHidden, ParamBatch, hiddenShare(plan.Tile))
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
 	if c.Sampler == ir.Gumbel {
 		s.seeds, s.seedStride = s.rows(ParamSeeds, "u64", ParamSeedStride)
@@ -79,6 +79,22 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, layout manifest
 	s.keys = s.pointer(ParamKeys, "u64", "batch", "workspace")
 	s.ticket = s.pointer(ParamTicket, "u32", "1", "workspace")
 	return s
+}
+
+// weightShare is the rows of weights that a CTA fetches for a stage, hiddenShare those of hidden states: what the cluster
+// shares is fetched in parts, by multicast.
+func weightShare(t tiling.Tile) int {
+	if t.Split {
+		return t.M / t.Cluster
+	}
+	return t.M
+}
+
+func hiddenShare(t tiling.Tile) int {
+	if t.Split {
+		return t.N
+	}
+	return t.N / t.Cluster
 }
 
 // rows declares a pointer to one value a row, and its stride.

@@ -24,7 +24,7 @@ func (k *skeleton) producer(warp int) {
 	column, row := k.item(n)
 	batchRow, x := f.B32("batch_row"), f.B32("x")
 	f.MulLoU32(batchRow, column, ptx.Imm(k.t.N))
-	if k.t.Cluster > 1 {
+	if k.t.Cluster > 1 && !k.t.Split {
 		f.MadLoU32(batchRow, k.rank, ptx.Imm(k.t.N/k.t.Cluster), batchRow)
 	}
 	weights.begin(row)
@@ -52,16 +52,23 @@ func (k *skeleton) fill(r ring, weights weightSource, hidden, once, keep ptx.B64
 	dst := f.B32("dst")
 	f.MadLoU32(dst, r.stage, ptx.Imm(s.Stage), k.smem)
 	weights.copy(dst, bar.Off(s.Full), x, row, once)
-	if k.t.Cluster == 1 {
+	if k.t.Cluster == 1 || k.t.Split {
 		f.CpAsyncBulkTensorSharedClusterGlobal(dst.Off(s.WeightStage), ptx.Tensor(hidden, x, batchRow), bar.Off(s.Full), ptx.CacheHint(keep))
 		return
 	}
 	// Each CTA of the cluster fetches its share of the hidden states for all of them.
-	share, mask := f.B32("share"), f.B16("peers")
+	share := f.B32("share")
 	f.MadLoU32(share, k.rank, ptx.Imm(s.HiddenStage/k.t.Cluster), dst)
-	f.MovB16(mask, ptx.Imm(1<<k.t.Cluster-1))
+	mask := k.everyPeer()
 	f.CpAsyncBulkTensorSharedClusterGlobal(share.Off(s.WeightStage), ptx.Tensor(hidden, x, batchRow), bar.Off(s.Full),
 		ptx.Multicast(mask), ptx.CacheHint(keep))
+}
+
+// everyPeer is the multicast mask of the whole cluster.
+func (k *skeleton) everyPeer() ptx.B16 {
+	mask := k.f.B16("peers")
+	k.f.MovB16(mask, ptx.Imm(1<<k.t.Cluster-1))
+	return mask
 }
 
 // tensorMap returns the generic address of a tensor map in parameter memory.

@@ -36,7 +36,7 @@ type skeleton struct {
 	batch ptx.B32
 
 	ksteps ptx.B32 // stages of one item
-	groups ptx.B32 // vocabulary tiles over the cluster size, rounded up
+	groups ptx.B32 // vocabulary tiles, over the cluster size where its CTAs take one each, rounded up
 	work   ptx.B32 // items in all
 	first  ptx.B32 // this cluster's first item
 	stride ptx.B32 // clusters in the grid
@@ -141,9 +141,13 @@ func (k *skeleton) sizes() {
 	k.batch = loadU32(f, k.sig.batch, "batch")
 	width := loadU32(f, k.sig.width, "hidden_size")
 	k.ksteps = k.ceilDiv(width, k.t.K, "ksteps")
-	k.groups = k.ceilDiv(k.vocab, k.t.M*k.t.Cluster, "groups")
+	down := k.t.M * k.t.Cluster
+	if k.t.Split {
+		down = k.t.M
+	}
+	k.groups = k.ceilDiv(k.vocab, down, "groups")
 	k.work = f.B32("work")
-	f.MulLoU32(k.work, k.ceilDiv(k.batch, k.t.N, "columns"), k.groups)
+	f.MulLoU32(k.work, k.ceilDiv(k.batch, k.t.Width(), "columns"), k.groups)
 
 	k.first, k.stride = f.B32("first"), f.B32("stride")
 	f.MovB32(k.first, ptx.CtaidX)
@@ -169,7 +173,10 @@ func (k *skeleton) item(n ptx.B32) (column, row ptx.B32) {
 	f.DivU32(column, n, k.groups)
 	f.MulLoU32(whole, column, k.groups)
 	f.SubU32(row, n, whole)
-	if k.t.Cluster > 1 {
+	switch {
+	case k.t.Split:
+		f.MadLoU32(column, column, ptx.Imm(k.t.Cluster), k.rank)
+	case k.t.Cluster > 1:
 		f.MadLoU32(row, row, ptx.Imm(k.t.Cluster), k.rank)
 	}
 	f.MulLoU32(row, row, ptx.Imm(k.t.M))
