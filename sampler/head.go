@@ -128,6 +128,9 @@ func (s Spec) validate() error {
 		if m.Sampler != c.Sampler.String() || m.Transform != c.Chain.String() {
 			return &InputError{"artifact", fmt.Sprintf("the plan wants %s with transform %s", c.Sampler, c.Chain), m.Sampler + " with transform " + m.Transform}
 		}
+		if c.Sampler == ir.Gumbel && m.RNG != ir.NoiseName {
+			return &InputError{"artifact", "this fsgen knows the noise " + ir.NoiseName, m.RNG}
+		}
 		if s.Score && !s.Artifact.Writes("score") {
 			return &InputError{"artifact", "the plan wants scores, which the kernel does not write", m.Entry}
 		}

@@ -113,6 +113,9 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	if err := report.Err(); err != nil {
 		return nil, fmt.Errorf("simulator (order %d): %w", mem.launch.Seed, err)
 	}
+	if err := mem.complete(p.spec.Score); err != nil {
+		return nil, fmt.Errorf("simulator (order %d): kernel %s: %w", mem.launch.Seed, m.Entry, err)
+	}
 	res := mem.result(b, p.spec.Score)
 	res.Kernel = m.Entry
 	return res, nil
@@ -155,6 +158,16 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamBiasStride: uint32(b.biasRow), templates.ParamMaskStride: uint32(b.maskRow), templates.ParamMaskWords: uint32(b.words),
 	}
 	return m
+}
+
+// complete reports results that the kernel has not written.
+func (m *simMemory) complete(scores bool) error {
+	for _, out := range []*sim.Block{m.tokens, m.status, m.scores} {
+		if (out != m.scores || scores) && !out.Written() {
+			return fmt.Errorf("not all of %s is written", out.Name)
+		}
+	}
+	return nil
 }
 
 // perRow is the stride of n values: 0 for one that serves every row.

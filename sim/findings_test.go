@@ -19,6 +19,14 @@ fence.mbarrier_init.release.cluster;
 bar.sync 0;
 `
 
+// neighbours leaves addresses: %r2 of the lane's own word, %r3 of the word of the lane beside it.
+const neighbours = `mov.b32 %r0, smem;
+mov.b32 %r1, %tid.x;
+mad.lo.u32 %r2, %r1, 4, %r0;
+xor.b32 %r3, %r1, 1;
+mad.lo.u32 %r3, %r3, 4, %r0;
+`
+
 // Each fault yields a finding of its kind at the line that is to blame, with the warp and lane.
 func TestFindings(t *testing.T) {
 	for _, c := range []struct {
@@ -61,6 +69,17 @@ func TestFindings(t *testing.T) {
 		{"source of a copy changed", snippet{body: "mov.b32 %r0, smem;\nmov.b32 %r1, %tid.x;\nsetp.eq.u32 %p0, %r1, 0;\n@!%p0 ret;\n" +
 			"st.shared.v4.b32 [%r0], {%r0, %r0, %r0, %r0};\nfence.proxy.async;\ncp.async.bulk.global.shared::cta.bulk_group [%out], [%r0], 16;\n" +
 			"cp.async.bulk.commit_group;\nst.shared.b32 [%r0+4], 0;\ncp.async.bulk.wait_group 0;", words: 2}, sim.Race, "st.shared.b32", 0, 0, "still reads"},
+		{"a word of another lane", snippet{body: neighbours + "st.shared.b32 [%r2], %r1;\nld.shared.b32 %r4, [%r3];"},
+			sim.Race, "ld.shared", 0, 0, "lane 1 wrote"},
+		{"a vote is no barrier", snippet{body: neighbours + "st.shared.b32 [%r2], %r1;\nsetp.eq.u32 %p0, %r1, 0;\nvote.sync.any.pred %p1, %p0, 0xffffffff;\nld.shared.b32 %r4, [%r3];"},
+			sim.Race, "ld.shared", 0, 0, "lane 1 wrote"},
+		{"a word that another lane still reads", snippet{body: neighbours + "st.shared.b32 [%r2], %r1;\nbar.warp.sync 0xffffffff;\nld.shared.b32 %r4, [%r3];\nst.shared.b32 [%r2], %r4;"},
+			sim.Race, "st.shared.b32 [%r2], %r4", 0, 0, "lane 1 uses"},
+		{"a word that several lanes read", snippet{body: neighbours + "st.shared.b32 [%r2], %r1;\nbar.warp.sync 0xffffffff;\nld.shared.b32 %r4, [%r0];\nsetp.eq.u32 %p0, %r1, 31;\n@%p0 st.shared.v4.b32 [%r0], {%r1, %r1, %r1, %r1};"},
+			sim.Race, "@%p0 st.shared.v4", 0, 31, "another lane uses"},
+		{"one word of all lanes", snippet{body: neighbours + "st.shared.b32 [%r0], %r1;"}, sim.Race, "st.shared", 0, 1, "lane 0 wrote"},
+		{"half the warp meets", snippet{body: neighbours + "st.shared.b32 [%r2], %r1;\nsetp.ge.u32 %p0, %r1, 16;\n@%p0 bra on;\nbar.warp.sync 0xffff;\non:\nld.shared.b32 %r4, [%r3];"},
+			sim.Race, "ld.shared", 0, 16, "lane 17 wrote"},
 		{"tensor memory not freed", snippet{body: "mov.b32 %r0, smem;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;", blackwell: true},
 			sim.TensorMemory, "ret", 0, -1, "without freeing"},
 		{"tensor memory of another warp", snippet{body: "mov.b32 %r0, smem;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;\nld.shared.b32 %r1, [%r0];\n" +
@@ -103,6 +122,8 @@ func TestNoFindings(t *testing.T) {
 			"setp.eq.u32 %p1, %r4, 0;\n@%p1 st.global.b32 [%out], %r6;"},
 		"atomics": {words: 1, threads: 96, body: "mov.b32 %r0, smem;\nmov.b32 %r1, %tid.x;\nsetp.eq.u32 %p0, %r1, 0;\n@%p0 st.shared.b32 [%r0], 0;\nbar.sync 0;\n" +
 			"atom.shared.add.u32 %r2, [%r0], %r1;\nbar.sync 0;\nld.shared.b32 %r3, [%r0];\nsetp.ne.u32 %p1, %r3, 4560;\n@%p1 trap;"},
+		"lanes": {body: neighbours + "st.shared.b32 [%r2], %r1;\nbar.warp.sync 0xffffffff;\nld.shared.b32 %r4, [%r3];\nbar.warp.sync 0xffffffff;\n" +
+			"st.shared.b32 [%r2], %r4;\nld.shared.b32 %r5, [%r2];\nbar.sync 0;\nld.shared.b32 %r4, [%r3];"},
 		"call": {body: "mov.b32 %r0, 1;\nadd.u32 %r0, %r0, 1;"},
 	} {
 		t.Run(name, func(t *testing.T) {

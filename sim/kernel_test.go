@@ -194,12 +194,18 @@ func TestCorpusEqualsReference(t *testing.T) {
 		ctas                 int
 	}{
 		{"m192n8k64s8c1", "none", 200, 64, 1, 1},
+		{"m64n8k64s12c1", "mask,temperature", 130, 72, 3, 2},
 		{"m192n16k64s8c1", "temperature", 1000, 72, 5, 3},
 		{"m128n16k64s2c1", all, 130, 8, 16, 2},
 		{"m64n16k64s3c1", "bias", 129, 320, 17, 2},
+		{"m192n32k64s7c2", "bias,temperature", 500, 72, 40, 2},
 		{"m192n64k64s4c1", "mask,temperature", 600, 200, 40, 4},
+		{"m64n96k64s10c2", "temperature", 300, 64, 97, 2},
+		{"m192n128k64s5c1", "temperature", 400, 64, 129, 2},
 		{"m128n128k64s6c2", "bias,mask,temperature", 700, 136, 130, 4},
+		{"m128n192k64s5c2", "temperature", 300, 64, 150, 2},
 		{"m128n256k64s4c2", all, 300, 64, 100, 2},
+		{"m64n256k64s5c1", "none", 129, 64, 200, 1},
 		{"m64n32k64s4c4", "temperature", 500, 128, 33, 4},
 		{"m64n64k64s4c8", "softcap=5", 900, 128, 64, 8},
 		{"m192n128k64s5c2b", "temperature", 800, 136, 200, 4},
@@ -228,8 +234,11 @@ func TestTensorMemoryKernels(t *testing.T) {
 	}{
 		{"m128n16k64s12c1", "none", 200, 64, 1, 1},
 		{"m128n16k64s4c1", "temperature", 1000, 72, 5, 3},
+		{"m128n32k64s10c2", "mask", 500, 72, 30, 4},
 		{"m128n64k64s3c1", all, 600, 200, 40, 2},
+		{"m128n96k64s7c2", "temperature", 300, 64, 97, 2},
 		{"m128n128k64s6c2", "bias=rows,mask,temperature", 700, 136, 130, 4},
+		{"m128n192k64s5c1", "temperature", 300, 64, 150, 1},
 		{"m128n256k64s4c2", "bias", 300, 64, 100, 2},
 	} {
 		if raceEnabled && i%3 != 0 {

@@ -43,8 +43,8 @@ func (s *step) barrierAt(lane int, addr uint64) *mbarrier {
 
 // useBarrier checks that the initialisation is ordered before the use.
 func (s *step) useBarrier(lane int, b *mbarrier) {
-	if !b.born.before(s.w) {
-		s.find(Race, lane, "nothing orders the initialisation of %s by warp %d before its use", b, b.born.w.id)
+	if !b.born.before(s.w, lane) {
+		s.find(Race, lane, "nothing orders the initialisation of %s by %s before its use", b, b.born.who(s.w))
 		b.born = event{}
 	}
 	if b.cta != s.w.cta {
@@ -67,7 +67,7 @@ func (s *step) initBarrier(lane int, addr uint64, count int) {
 	}
 	store(s.writeShared(c, lane, at, 8), 8, 0x6d62_6172_0000_0000|uint64(count))
 	c.smem.granules[at/granuleBytes].writer = nil
-	c.smem.bars[at] = &mbarrier{cta: c, at: at, expected: count, pending: count, initBy: s.w, initEpoch: s.w.proxyFences, born: s.w.now()}
+	c.smem.bars[at] = &mbarrier{cta: c, at: at, expected: count, pending: count, initBy: s.w, initEpoch: s.w.proxyFences, born: s.w.now(lane)}
 	c.cluster.progress++
 }
 

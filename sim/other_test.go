@@ -16,15 +16,22 @@ import (
 	"github.com/fsgen/fsgen/ptx"
 	"github.com/fsgen/fsgen/reference"
 	"github.com/fsgen/fsgen/sim"
+	"github.com/fsgen/fsgen/templates"
 )
 
 // streamBlock is the bytes of one copy of the stream kernel.
 const streamBlock = 16384
 
 // unitKernel reads a kernel that is no sampler, with what its text says of it.
-func unitKernel(t *testing.T, file, entry string) (string, *ptx.Func) {
+func unitKernel(t *testing.T, file, entry string, build func(arch.Arch) (*templates.Kernel, error)) (string, *ptx.Func) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/sm_90_" + file + ".ptx")
+	path := "testdata/sm_90_" + file + ".ptx"
+	if *freeze {
+		k, err := build(arch.SM90)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, []byte(k.Module.String()), 0o644))
+	}
+	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	mod, err := ptx.Parse(string(text))
 	require.NoError(t, err)
@@ -46,7 +53,7 @@ func params(f *ptx.Func, kinds map[string]manifest.Kind) []manifest.Param {
 
 // The kernel that measures the memory floor: a ring of plain bulk copies.
 func TestStreamKernel(t *testing.T) {
-	text, f := unitKernel(t, "stream", "fsgen_stream")
+	text, f := unitKernel(t, "stream", templates.StreamEntry, templates.Stream)
 	m := &manifest.Kernel{Entry: f.Name, Arch: "sm_90", Params: params(f, map[string]manifest.Kind{"blocks": manifest.Scalar}),
 		Launch: manifest.Launch{Cluster: [3]int{1, 1, 1}, Block: f.ReqThreads, SharedBytes: 12*streamBlock + 12*8}}
 	p, err := sim.Load(text, m)
@@ -73,7 +80,7 @@ func TestStreamKernel(t *testing.T) {
 
 // The noise alone, through its unit kernel: bits equal to the reference's, values within its bound.
 func TestNoiseKernel(t *testing.T) {
-	text, f := unitKernel(t, "noise", "fsgen_noise")
+	text, f := unitKernel(t, "noise", templates.NoiseEntry, templates.NoiseUnit)
 	m := &manifest.Kernel{Entry: f.Name, Arch: "sm_90", Launch: manifest.Launch{Cluster: [3]int{1, 1, 1}, Block: f.ReqThreads}}
 	const n = 1024 // whole blocks of 16 ids
 	mem := sim.NewMemory()
@@ -140,8 +147,7 @@ ret;
 	}
 	fmt.Println(rep.Err())
 	// Output:
-	// sim: kernel fill, seed 7: 1 findings
-	//   fill: out of bounds at line 12, CTA 0 warp 0 lane 25: 4 bytes at address 0x70000000064 is 100 bytes into "out", which has 100 [st.global.b32 [%at], %i]
+	// sim: seed 7: fill: out of bounds at line 12, CTA 0 warp 0 lane 25: 4 bytes at address 0x70000000064 is 100 bytes into "out", which has 100 [st.global.b32 [%at], %i]
 }
 
 // V=512, D=256, B=16: what a user without a GPU waits for.

@@ -252,7 +252,10 @@ func buildClusterWait(*asm) exec {
 
 func buildBarWarp(a *asm) exec {
 	a.member()
-	return func(s *step) { s.checkMember() }
+	return func(s *step) {
+		s.checkMember()
+		s.w.meetLanes(s.m)
+	}
 }
 
 var barrierSemantics = map[string]builder{

@@ -40,7 +40,9 @@ type warp struct {
 	id    int // in the CTA
 	index int // in the cluster
 	time  clock
-	speed int // see turn
+	meets uint32           // meetings of its lanes
+	met   [warpSize]uint32 // the last that each lane was at
+	speed int              // see turn
 	// asleepUntil is the round before which the warp does nothing.
 	asleepUntil int
 	live        uint32

@@ -70,19 +70,22 @@ func (r *run) do(ctx context.Context, s suite) (*Report, error) {
 		if ctx.Err() != nil {
 			return rep, ctx.Err()
 		}
-		rep.add(c)
+		r.add(rep, c)
 		if err := r.dev.Healthy(); err != nil {
 			return rep, fmt.Errorf("verify: the device failed in check %q: %w", it.name, err)
 		}
 	}
 	if c, ok := nearTies(rep.Checks); ok {
-		rep.add(c)
+		r.add(rep, c)
 	}
 	r.tell(len(items), len(items), "done")
 	return rep, nil
 }
 
-func (rep *Report) add(c Check) {
+func (r *run) add(rep *Report, c Check) {
+	if r.o.Done != nil {
+		r.o.Done(c)
+	}
 	rep.Checks = append(rep.Checks, c)
 	if c.OK {
 		rep.Passed++
