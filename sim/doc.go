@@ -12,7 +12,8 @@
 // What it leaves out: the weaker orders that the memory model allows between CTAs (global memory is sequentially consistent
 // here, so that a missing fence.acq_rel.gpu is not found); products of wgmma and tcgen05 are computed when they are issued,
 // and only the rules about what may be touched before they are known to be done are checked; races between ordinary accesses
-// are sought between warps, not between lanes of one; barrier without .aligned takes a warp as a whole; of tcgen05 the
-// forms that no kernel here uses are refused when a kernel is loaded (see the test of forms). Approximate instructions give
+// to shared memory are sought between warps, and between the lanes of one, but what a lane sends to another warp counts as
+// sent by its warp as a whole; barrier without .aligned takes a warp as a whole; of tcgen05 the forms that no kernel here uses
+// are refused when a kernel is loaded (see the test of forms). Approximate instructions give
 // the correctly rounded value, so that scores differ from a GPU's within the documented bounds.
 package sim

@@ -78,7 +78,11 @@ func (s *step) arrive(lane int, b *mbarrier, n int) {
 		return
 	}
 	b.cta.cluster.progress++
-	s.w.sendTo(&b.heard)
+	lanes := uint32(allLanes) // of a copy or a tensor core: what the warp did before it
+	if lane >= 0 {
+		lanes = 1 << lane
+	}
+	s.w.sendTo(&b.heard, lanes)
 	if b.pending -= n; b.pending < 0 {
 		s.find(BarrierMisuse, lane, "more arrivals than the %d that %s was initialised with", b.expected, b)
 		b.pending = 0

@@ -107,8 +107,12 @@ var barrierFaults = []fault{
 	{"named barrier counts too few", `bar.sync +1, 256;`, `bar.sync 1, 128;`, 1},
 	{"no barrier before the old rows go out", `bar.sync +1, 256;`, ``, 0},
 	{"no barrier after the rows are prepared", `bar.sync +1, 256;`, ``, 1},
-	{"no barrier before the ticket", `bar.sync +1, 256;`, ``, 4},
 	{"no barrier after the ticket", `bar.sync +1, 256;`, ``, 5},
+}
+
+// ticketFaults need rows that many warps of many CTAs publish.
+var ticketFaults = []fault{
+	{"no barrier before the ticket", `bar.sync +1, 256;`, ``, 4},
 }
 
 // registerFaults need a kernel with setmaxnreg.
@@ -243,17 +247,30 @@ func underTest(t testing.TB, a arch.Arch, tile, transforms string, vocab, hidden
 	comp := chain(t, transforms)
 	k := &kernelUnderTest{name: a.Name + " " + tile, art: frozen(t, comp, tile, a), p: newProblem(comp, vocab, hidden, batch, 3), ctas: ctas}
 	k.p.addOddRows()
+	k.answer(t)
+	return k
+}
+
+// answer computes the right answer.
+func (k *kernelUnderTest) answer(t testing.TB) {
 	var err error
 	k.want, err = reference.Sample(context.Background(), &k.p.req)
 	require.NoError(t, err)
-	return k
+}
+
+// setNaN makes the first row fail by one token.
+func (k *kernelUnderTest) setNaN(t testing.TB, token int) {
+	r := &k.p.req
+	r.Bias[token] = float32(math.NaN())
+	r.Mask[token/32] |= 1 << (token % 32)
+	k.answer(t)
 }
 
 // addOddRows makes some rows of a problem with temperature, mask and bias ones that the epilogue has to treat apart. Each
 // kind stands in places that several column tiles have.
 func (p *problem) addOddRows() {
 	r, n, inf, nan := &p.req, p.req.Batch, float32(math.Inf(1)), float32(math.NaN())
-	if r.Temperature == nil || r.Mask == nil || r.Bias == nil {
+	if r.Temperature == nil || r.Mask == nil || r.Bias == nil || n < 24 {
 		return
 	}
 	vocab := p.shape.Vocab
@@ -262,8 +279,7 @@ func (p *problem) addOddRows() {
 	for i, t := range []float32{0, nan, -1, inf} {
 		r.Temperature[1+i] = t
 	}
-	for i, token := range []int{vocab - 10, 3, vocab * 7 / 10, vocab * 4 / 5} { // NaN, early and late
-		row := []int{5, 6, n - 4, n - 3}[i]
+	for row, token := range map[int]int{5: vocab - 10, 6: 3, n - 4: vocab * 7 / 10, n - 3: vocab * 4 / 5} {
 		bias(row)[token] = nan
 		mask(row)[token/32] |= 1 << (token % 32)
 	}
@@ -273,9 +289,11 @@ func (p *problem) addOddRows() {
 	for i := range bias(8) {
 		bias(8)[i] = -inf
 	}
-	for row := 9; row < 17; row++ { // one block is allowed: its first token wins
+	for row := 9; row < 17; row++ { // of one block of equal logits, the first token wins
 		clear(mask(row))
-		block := (row - 9) * vocab / 16 / 8
+		clear(r.H[row*p.shape.Hidden:][:p.shape.Hidden])
+		clear(bias(row))
+		block := row - 9
 		mask(row)[block/2] = 0xFFFF << (16 * (block % 2))
 	}
 	bias(17)[vocab/2] = inf
@@ -310,11 +328,31 @@ func frozen(t testing.TB, comp ir.Computation, tile string, a arch.Arch) *gen.Ar
 	return &gen.Artifact{PTX: text, Manifest: m}
 }
 
+// plantAll plants faults one at a time and returns how each was seen; "" for one that was left out.
+func (k *kernelUnderTest) plantAll(t *testing.T, faults []fault) []string {
+	seen := make([]string, len(faults))
+	t.Run(strings.ReplaceAll(k.name, " ", "_"), func(t *testing.T) {
+		for i, f := range faults {
+			if raceEnabled && i%32 != 0 {
+				continue
+			}
+			t.Run(f.name, func(t *testing.T) {
+				t.Parallel()
+				seen[i] = verdict(t, f.plant(t, string(k.art.PTX)), k, mutantSeeds)
+				require.NotEqual(t, notCaught, seen[i])
+			})
+		}
+	})
+	return seen
+}
+
 // Every planted fault is reported or seen in the answer. The list with what gave each away is testdata/mutants.txt.
 func TestMutants(t *testing.T) {
 	const transforms = "bias=rows,mask,temperature"
 	var out strings.Builder
 	total := 0
+	lone := underTest(t, arch.SM90, "m128n32k64s2c2", transforms, 1100, 328, 1, 4)
+	lone.setNaN(t, 1000)
 	hopper := underTest(t, arch.SM90, "m128n32k64s2c2", transforms, 1100, 328, 40, 4)
 	wide := underTest(t, arch.SM90, "m128n256k64s4c2", "none", 300, 64, 20, 2)
 	blackwell := underTest(t, arch.SM100, "m128n32k64s2c2", transforms, 1100, 328, 40, 4)
@@ -323,25 +361,21 @@ func TestMutants(t *testing.T) {
 		faults []fault
 	}{
 		{hopper, slices.Concat(hopperFaults, samplingFaults, hopperSamplingFaults)},
+		{lone, loneRowFaults},
 		{underTest(t, arch.SM90, "m128n64k64s4c1", transforms, 380, 40, 60, 3), barrierFaults},
+		{underTest(t, arch.SM90, "m128n256k64s4c2", "none", 2000, 64, 250, 16), ticketFaults},
 		{wide, slices.Concat(registerFaults, searchFaults)},
 		{blackwell, slices.Concat(blackwellFaults, samplingFaults, blackwellSamplingFaults)},
 	} {
-		text := string(set.k.art.PTX)
 		if !raceEnabled {
-			require.Equal(t, notCaught, verdict(t, text, set.k, 3), "the kernel itself is right")
+			require.Equal(t, notCaught, verdict(t, string(set.k.art.PTX), set.k, 3), "the kernel itself is right")
 		}
 		fmt.Fprintf(&out, "%s\n", set.k.name)
-		for i, f := range set.faults {
-			if raceEnabled && i%32 != 0 {
-				continue
+		for i, seen := range set.k.plantAll(t, set.faults) {
+			if seen != "" {
+				fmt.Fprintf(&out, "  %-60s %s\n", set.faults[i].name, seen)
+				total++
 			}
-			got := verdict(t, f.plant(t, text), set.k, mutantSeeds)
-			if got == notCaught {
-				t.Errorf("%s: %s: not caught", set.k.name, f.name)
-			}
-			fmt.Fprintf(&out, "  %-60s %s\n", f.name, got)
-			total++
 		}
 	}
 	t.Logf("%d mutants", total)

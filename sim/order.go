@@ -7,7 +7,7 @@ import (
 
 // clock is a vector clock over the warps of a cluster: what each had done when the holder last heard of it (Lamport's
 // happens-before). Accesses to shared memory that it does not order are races, whether or not this run met them in a bad
-// order. A warp counts as one thread.
+// order. Between warps, a warp counts as one thread.
 type clock []uint32
 
 func (c clock) join(d clock) {
@@ -34,8 +34,8 @@ func (w *warp) now(lane int) event {
 	return event{w, w.time[w.index], w.meets, int8(lane)}
 }
 
-// before reports whether a lane has heard of an event. Of what its own warp did, a lane knows what it did itself, and what
-// came before it last met others. Lane -1 is the warp as a whole.
+// before reports whether a lane has heard of an event. Of what its own warp did, a lane knows what it did itself, what came
+// before it last met others, and what the warp has heard of again. Lane -1 is the warp as a whole.
 func (e event) before(w *warp, lane int) bool {
 	switch {
 	case e.w == nil:
@@ -43,19 +43,19 @@ func (e event) before(w *warp, lane int) bool {
 	case e.w != w:
 		return w.time[e.w.index] >= e.at
 	}
-	return lane < 0 || int(e.lane) == lane || e.lane == unknown || w.met[lane] > e.meet
+	return lane < 0 || int(e.lane) == lane || e.lane == unknown || w.met[lane] > e.meet || w.echoed(e)
 }
 
-// join adds an earlier event of the same warp, of which one more lane's access is not ordered after this one.
-func (e event) join(old event) event {
-	if old.w != nil && old.meet == e.meet && old.lane != e.lane {
+// after returns the event as it stands for an earlier one of the same warp too, unless that is ordered before it.
+func (e event) after(old event) event {
+	if !old.before(e.w, int(e.lane)) {
 		e.lane = several
 	}
 	return e
 }
 
-// meetLanes orders what these lanes did before what they do next: a barrier of the warp or of more. Votes, shuffles and
-// reductions do not, though the lanes execute them together (PTX ISA, "bar.warp.sync").
+// meetLanes orders what these lanes did before what they do next. Votes, shuffles and reductions do not, though the lanes
+// execute them together (PTX ISA, "bar.warp.sync").
 func (w *warp) meetLanes(m uint32) {
 	w.meets++
 	for ; m != 0; m &= m - 1 {
@@ -63,19 +63,63 @@ func (w *warp) meetLanes(m uint32) {
 	}
 }
 
-// sendTo lets a clock hear of everything that the warp has done.
-func (w *warp) sendTo(c *clock) {
+// sending is what lanes of a warp let others hear of: all that they did, and all that came before a meeting of theirs.
+type sending struct {
+	at    uint32
+	lanes uint32
+	met   uint32
+}
+
+// echo is what a warp has heard of its own sendings.
+type echo struct {
+	pending []sending
+	at      [warpSize]uint32
+	met     uint32
+}
+
+// sendTo lets a clock hear of everything that the warp has done, as these lanes know it.
+func (w *warp) sendTo(c *clock, lanes uint32) {
 	if *c == nil {
 		*c = make(clock, len(w.time))
 	}
 	c.join(w.time)
+	x := sending{at: w.time[w.index], lanes: lanes}
+	for m := lanes; m != 0; m &= m - 1 {
+		x.met = max(x.met, w.met[bits.TrailingZeros32(m)])
+	}
+	w.echo.pending = append(w.echo.pending, x)
 	w.time[w.index]++
 }
 
-// hear takes in what a clock knows. The whole warp does: between warps, a warp counts as one thread.
+// hear takes in what a clock knows: the warp as a whole does. Where the clock knows of sendings of the warp itself, its lanes
+// know of one another.
 func (w *warp) hear(c clock) {
 	w.time.join(c)
-	w.meetLanes(allLanes)
+	e := &w.echo
+	for len(e.pending) > 0 && len(c) > 0 && e.pending[0].at <= c[w.index] {
+		x := e.pending[0]
+		e.pending = e.pending[1:]
+		e.met = max(e.met, x.met)
+		for m := x.lanes; m != 0; m &= m - 1 {
+			e.at[bits.TrailingZeros32(m)] = x.at
+		}
+	}
+}
+
+// echoed reports whether the warp has heard of an event of its own.
+func (w *warp) echoed(e event) bool {
+	switch {
+	case e.meet < w.echo.met:
+		return true
+	case e.lane >= 0:
+		return w.echo.at[e.lane] >= e.at
+	}
+	for l, at := range w.echo.at {
+		if w.live>>l&1 != 0 && at < e.at {
+			return false
+		}
+	}
+	return true
 }
 
 // shadow is what is known of accesses to four bytes of shared memory by ordinary instructions.
@@ -116,7 +160,7 @@ func (s *step) access(c *cta, lane int, at uint32, n int, write bool) {
 		if x.since == nil {
 			x.since = make([]event, len(w.time))
 		}
-		x.since[w.index] = me.join(x.since[w.index])
+		x.since[w.index] = me.after(x.since[w.index])
 	}
 }
 

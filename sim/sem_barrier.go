@@ -63,7 +63,7 @@ func (s *step) comeTo(id uint64, n int, full bool) *barWait {
 		}
 	}
 	b.members = append(b.members, s.w)
-	s.w.sendTo(&b.heard)
+	s.w.sendTo(&b.heard, allLanes)
 	b.want = n
 	b.arrived += warpSize
 	c.cluster.progress++
@@ -232,7 +232,7 @@ func buildClusterArrive(*asm) exec {
 			s.w.clusterGen[l] = c.barrier.gen + 1
 		}
 		c.progress++
-		s.w.sendTo(&c.barrier.heard)
+		s.w.sendTo(&c.barrier.heard, s.m)
 		c.barrier.arrived += bits.OnesCount32(s.m)
 		c.openBarrier()
 	}

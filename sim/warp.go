@@ -42,7 +42,8 @@ type warp struct {
 	time  clock
 	meets uint32           // meetings of its lanes
 	met   [warpSize]uint32 // the last that each lane was at
-	speed int              // see turn
+	echo  echo
+	speed int // see turn
 	// asleepUntil is the round before which the warp does nothing.
 	asleepUntil int
 	live        uint32
