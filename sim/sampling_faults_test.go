@@ -39,7 +39,7 @@ var samplingFaults = []fault{
 	{"a row past the batch is prepared", `setp.ge.u32 +%idle,`, `setp.gt.u32 %idle,`, 0},
 	{"bound with the record of the row beside", `(\{%record_4_0[^\[]*\[%r375|\{%record_16_0[^\[]*\[%r525)\+41984`, `$1+42000`, 0},
 	{"score with the record of the row beside", `(\{%record_8_0[^\[]*\[%r394|\{%record_32_0[^\[]*\[%r564)\+41984`, `$1+42000`, 0},
-	{"a threshold above the row's best", `(?s)(.*mov.b32 +%threshold_\d+), (%r\d+);(\s*mov.b32 +%r\d+, 0xffffffff;)`, "add.u32 $2, $2, 0x400000;\n$1, $2;$3", 0},
+	{"a threshold above the row's best", `(?s)(.*)(mov.b32 +%threshold_\d+, )(%r\d+);(\s*mov.b32 +%r\d+, 0xffffffff;)`, "${1}add.u32 $3, $3, 0x400000;\n$2$3;$4", 0},
 	{"thresholds of the row beside raised", `(@%raise\w* +st.relaxed.cta.shared.f32 +\[%r\d+)\+41992`, `$1+42008`, every},
 	{"alpha is not 1/T", `@%above_one cvt.rn.f32.f64[^;]*;`, ``, 0},
 	{"1/T after one step", `(@%above_one cvt.rn.f32.f64 +%alpha), %fd11;`, `$1, %fd3;`, 0},
@@ -112,7 +112,7 @@ var loneRowFaults = []fault{
 // searchFaults are planted where a cheap epilogue looks for the groups that it has to enter.
 var searchFaults = []fault{
 	{"a group not entered", `(@%reaches or.b32 +%groups_of_thread, %groups_of_thread), 2;`, `$1, 1;`, 0},
-	{"a group of codes beside", `(ld.shared.v2.b32 +\{%code_words_2_0[^\[]*\[%codes_addr\w*)(\+\d+)`, `$1$2+32`, 0},
+	{"a group of codes beside", `(%codes_addr_2)\+200736\]`, `$1+200768]`, 0},
 	{"each lane enters its own groups", `redux.sync.or.b32 +%groups_hit, %groups_of_thread, 0xffffffff;`, `mov.b32 %groups_hit, %groups_of_thread;`, 0},
 	{"what waits at the end is not scored", `@%final_tile or.b32 +%groups_hit, %groups_hit, \w+;`, ``, 0},
 	{"the last group entered is not the last", `setp.eq.u32 +%last_group_1, %groups_hit, 0;`, `setp.ne.u32 %last_group_1, %groups_hit, %groups_hit;`, 0},
