@@ -91,10 +91,10 @@ func everyWidth(t *testing.T, a arch.Arch) (out []*gen.Artifact) {
 	for _, n := range tiling.Widths(a, 1024) {
 		usual, err := tiling.Default(a, c, n)
 		require.NoError(t, err)
-		require.Equal(t, n, usual.Tile.N)
+		require.Equal(t, n, usual.Tile.Width())
 		plans, _ := tiling.Candidates(a, c, n)
 		for _, p := range plans {
-			if p.Tile.N != n || p.Tile.M != usual.Tile.M {
+			if p.Tile.Width() != n || p.Tile.M != usual.Tile.M {
 				continue
 			}
 			k, err := gen.Emit(gen.Request{Arch: a, Computation: c, Shape: ir.Shape{Vocab: 151936, Hidden: 4096}, Tile: p.Tile})
@@ -114,5 +114,5 @@ func (m machine) read(ctx context.Context, assembler ptxas.Tool, tool disasm.Too
 		return err
 	}
 	mt := k.Manifest.Tile
-	return m.check(p, tiling.Tile{M: mt.M, N: mt.N, K: mt.K, Stages: mt.Stages, Cluster: mt.Cluster})
+	return m.check(p, tiling.Tile{M: mt.M, N: mt.N, K: mt.K, Stages: mt.Stages, Cluster: mt.Cluster, Split: mt.Split})
 }
