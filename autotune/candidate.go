@@ -73,7 +73,7 @@ func Candidates(a arch.Arch, c ir.Computation, shape ir.Shape, bucket, multiproc
 }
 
 func grid(t tiling.Tile) manifest.Grid {
-	return manifest.Grid{TileM: t.M, TileN: t.N, Cluster: t.Cluster}
+	return manifest.Grid{TileM: t.M, TileN: t.N, Cluster: t.Cluster, Split: t.Split}
 }
 
 // Grid returns the CTAs of a launch on a GPU that holds `resident` of them at once: those of a candidate, rounded down to

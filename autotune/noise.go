@@ -8,9 +8,9 @@ import (
 // When two candidates tie. Passes time every candidate once, so times of one pass are paired, and clocks or heat that
 // drift between passes cancel in their difference. A candidate ties with the best of a round if the median difference is
 // at most tieErrors standard errors of that median, estimated by the differences' median absolute deviation, which one
-// slow pass does not spoil. The band is never narrower than tieLeast of the best's time, which two runs of one kernel
-// differ by anyhow, and never wider than tieMost: however noisy the machine, the choice costs no more than that, and two
-// runs agree within twice as much.
+// slow pass does not spoil. The band is never narrower than tieLeast of the best's time, so that a difference too small to
+// matter does not move a choice from run to run, and never wider than tieMost: however noisy the machine, the choice costs
+// no more than that, and two runs agree within twice as much.
 const (
 	tieErrors = 3
 	tieLeast  = 0.005

@@ -9,7 +9,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
+
+// compiler keeps modules that are compiled as they are loaded away from every other compilation, of any context: linkers run
+// side by side without harm, but a process that did both at once was seen to crash inside the driver (580.159.04), at an
+// address near 0 in cuLinkAddData.
+var compiler sync.RWMutex
 
 // JITOptions are what the driver's compiler is told. The zero value is its defaults.
 type JITOptions struct {

@@ -96,6 +96,8 @@ type Grid struct {
 	TileM   int `json:"tile_m"`
 	TileN   int `json:"tile_n"`
 	Cluster int `json:"cluster"`
+	// Split says that the CTAs of a cluster take the same rows of weights, and tile_n hidden states each.
+	Split bool `json:"split,omitempty"`
 }
 
 // CTAs returns the grid for a problem on a device that holds `resident` CTAs of the kernel at once: the fewest CTAs that
@@ -105,7 +107,11 @@ func (g Grid) CTAs(vocab, batch, resident int) int {
 	if batch <= 0 || vocab <= 0 || clusters <= 0 {
 		return 0
 	}
-	work := ceilDiv(ceilDiv(vocab, g.TileM), g.Cluster) * ceilDiv(batch, g.TileN)
+	down, across := g.TileM*g.Cluster, g.TileN
+	if g.Split {
+		down, across = g.TileM, g.TileN*g.Cluster
+	}
+	work := ceilDiv(vocab, down) * ceilDiv(batch, across)
 	waves := ceilDiv(work, clusters)
 	return ceilDiv(work, waves) * g.Cluster
 }
@@ -132,7 +138,49 @@ type Tile struct {
 	K       int    `json:"k"`
 	Stages  int    `json:"stages"`
 	Cluster int    `json:"cluster"`
-	Weights string `json:"weights"` // layout: rowmajor
+	Split   bool   `json:"split,omitempty"` // the cluster splits the batch
+	// Weights is the layout of the weights that the kernel reads.
+	Weights Layout `json:"weights"`
+}
+
+// Layout is how the weights lie in memory.
+type Layout string
+
+// The layouts. Packed weights are blocks of PackedRows rows by PackedCols columns, those of the same rows one after the
+// other, rows past the vocabulary and columns past the hidden size zero: PackedBlock bytes each, as a stage of the ring holds
+// them, so that one plain copy fetches a block. In a block, 16-byte unit u of row r stands at unit u ^ (r mod 8) of its row:
+// the 128-byte swizzle.
+const (
+	RowMajor Layout = "rowmajor"
+	Packed   Layout = "packed"
+
+	PackedRows  = 64
+	PackedCols  = 64
+	PackedBlock = 2 * PackedRows * PackedCols
+)
+
+// PackedBlocks returns the number of blocks of packed weights, down and across.
+func PackedBlocks(vocab, hidden int) (down, across int) {
+	return ceilDiv(vocab, PackedRows), ceilDiv(hidden, PackedCols)
+}
+
+// ParseLayout reads a layout's name; "" is row-major.
+func ParseLayout(s string) (Layout, error) {
+	switch l := Layout(s); l {
+	case "":
+		return RowMajor, nil
+	case RowMajor, Packed:
+		return l, nil
+	}
+	return "", fmt.Errorf("unknown layout of weights %q: want rowmajor or packed", s)
+}
+
+// Width is the hidden states of a cluster's item.
+func (t Tile) Width() int {
+	if t.Split {
+		return t.N * t.Cluster
+	}
+	return t.N
 }
 
 // Resources is what ptxas reported for the kernel.

@@ -9,6 +9,7 @@ import (
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 )
 
 // cudaHead is an LM head in a GPU's memory: rows of bf16, ld values apart.
@@ -16,29 +17,38 @@ type cudaHead struct {
 	dev   *cudaDevice
 	shape ir.Shape
 	ptr   driver.DevicePtr
-	ld    int
+	ld    int            // of row-major weights
 	buf   *driver.Buffer // nil for memory that belongs to somebody else
+
+	layout Layout
 }
 
 // uploadBytes bounds how much of the weights is staged at a time, in bytes.
 const uploadBytes = 64 << 20
 
 func (d *cudaDevice) loadHead(ctx context.Context, w Weights) (headBackend, error) {
+	if w.Layout == Packed {
+		return d.loadPacked(ctx, w)
+	}
 	ld := alignedLD(w.Hidden)
 	buf, err := d.ctx.Alloc(uint64(w.Vocab) * uint64(ld) * 2)
 	if err != nil {
 		return nil, fmt.Errorf("%d x %d weights: %w", w.Vocab, w.Hidden, err)
 	}
-	h := &cudaHead{dev: d, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, ptr: buf.Ptr(), ld: ld, buf: buf}
-	if err := h.upload(ctx, w); err != nil {
+	h := &cudaHead{dev: d, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, ptr: buf.Ptr(), ld: ld, buf: buf, layout: RowMajor}
+	err = h.eachChunk(ctx, w, 1, func(first, _ int, rows []uint16) error {
+		return buf.Upload(uint64(first)*uint64(ld)*2, asBytes(rows))
+	})
+	if err != nil {
 		buf.Close()
 		return nil, err
 	}
 	return h, nil
 }
 
-func (h *cudaHead) upload(ctx context.Context, w Weights) error {
-	rows := max(1, min(w.Vocab, uploadBytes/(2*h.ld)))
+// eachChunk reads the weights, a multiple of some rows at a time, ld values apart.
+func (h *cudaHead) eachChunk(ctx context.Context, w Weights, multiple int, f func(first, n int, rows []uint16) error) error {
+	rows := max(1, min((w.Vocab+multiple-1)/multiple, uploadBytes/(2*h.ld*multiple))) * multiple
 	chunk, padded := make([]uint16, rows*w.Hidden), []uint16(nil)
 	if h.ld != w.Hidden {
 		padded = make([]uint16, rows*h.ld)
@@ -55,7 +65,7 @@ func (h *cudaHead) upload(ctx context.Context, w Weights) error {
 		if padded != nil {
 			src = pad(padded[:n*h.ld], src, w.Hidden, h.ld)
 		}
-		if err := h.buf.Upload(uint64(first)*uint64(h.ld)*2, asBytes(src)); err != nil {
+		if err := f(first, n, src); err != nil {
 			return err
 		}
 	}
@@ -77,9 +87,13 @@ type DeviceWeights struct {
 	LD     int
 	Vocab  int
 	Hidden int
+	// Layout is the layout that the head shall have, RowMajor if empty. For Packed a packed copy is made, and the weights at
+	// Ptr are no longer needed afterwards.
+	Layout Layout
 }
 
-// WrapHead makes a head of weights that lie in the memory of this device, without a copy.
+// WrapHead makes a head of row-major weights that lie in the memory of this device: over them, without a copy, or a packed
+// copy of its own.
 func (d *Device) WrapHead(w DeviceWeights) (*Head, error) {
 	c, ok := d.b.(*cudaDevice)
 	if !ok {
@@ -95,11 +109,21 @@ func (d *Device) WrapHead(w DeviceWeights) (*Head, error) {
 	if err := checkRows("weights", w.Ptr, w.LD, w.Hidden); err != nil {
 		return nil, err
 	}
+	layout, err := manifest.ParseLayout(string(w.Layout))
+	if err != nil {
+		return nil, &InputError{"weights layout", "want rowmajor or packed", string(w.Layout)}
+	}
 	if err := d.open.enter(); err != nil {
 		return nil, err
 	}
 	defer d.open.leave()
-	return &Head{b: &cudaHead{dev: c, shape: shape, ptr: driver.DevicePtr(w.Ptr), ld: w.LD}, shape: shape}, nil
+	h := &cudaHead{dev: c, shape: shape, ptr: driver.DevicePtr(w.Ptr), ld: w.LD, layout: layout}
+	if layout == Packed {
+		if h, err = h.packedCopy(); err != nil {
+			return nil, err
+		}
+	}
+	return &Head{b: h, shape: shape}, nil
 }
 
 // checkRows holds a foreign matrix to what TMA asks.
@@ -116,7 +140,7 @@ func checkRows(field string, ptr uint64, ld, hidden int) error {
 }
 
 func (h *cudaHead) plan(ctx context.Context, spec Spec) (planBackend, error) {
-	buckets, err := spec.buckets(h.dev.arch, h.shape, h.dev.tunings)
+	buckets, err := spec.buckets(h.dev.arch, h.shape, h.layout, h.dev.tunings)
 	if err != nil {
 		return nil, err
 	}

@@ -56,13 +56,15 @@ func (h *cudaHead) loadKernel(ctx context.Context, b bucket) (*cudaKernel, error
 // prepare encodes the weights' tensor map, finds the entry, raises its shared memory and asks how many CTAs fit.
 func (k *cudaKernel) prepare(h *cudaHead) error {
 	d := h.dev
-	p := k.m.Param(templates.ParamWeights)
-	if p == nil || p.Map == nil {
-		return &InputError{"kernel parameter", "a kernel has a tensor map of the weights", templates.ParamWeights}
-	}
 	var err error
-	if k.weights, err = h.encode(&driver.TensorMapSpec{}, p.Map, h.ptr, h.shape.Vocab, h.ld); err != nil {
-		return err
+	if h.layout == RowMajor {
+		p := k.m.Param(templates.ParamWeights)
+		if p == nil || p.Map == nil {
+			return &InputError{"kernel parameter", "a kernel has a tensor map of the weights", templates.ParamWeights}
+		}
+		if k.weights, err = h.encode(&driver.TensorMapSpec{}, p.Map, h.ptr, h.shape.Vocab, h.ld); err != nil {
+			return err
+		}
 	}
 	if k.fn, err = k.mod.Function(k.m.Entry); err != nil {
 		return err
@@ -135,6 +137,7 @@ var setters = map[string]setter{
 		p.SetTensorMap(i, &l.kernel.weights)
 		return nil
 	},
+	templates.ParamPackedWeights: pointer("packed weights", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.plan.head.ptr) }),
 	templates.ParamHidden: func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error {
 		m, err := l.plan.head.encode(&l.hidden, l.kernel.m.Params[i].Map, driver.DevicePtr(a.Hidden), a.Batch, a.HiddenLD)
 		if err == nil {

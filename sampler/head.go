@@ -6,6 +6,7 @@ import (
 
 	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/tiling"
 )
 
@@ -38,11 +39,26 @@ type Weights struct {
 	Source RowReader
 	Vocab  int
 	Hidden int
+	// Layout is how the device keeps the weights, RowMajor if empty: Packed is faster, and has to be made at load. The CPU
+	// keeps rows either way.
+	Layout Layout
 }
 
-func (w Weights) validate() error {
+// Layout is how weights lie in a device's memory.
+type Layout = manifest.Layout
+
+// The layouts.
+const (
+	RowMajor = manifest.RowMajor
+	Packed   = manifest.Packed
+)
+
+func (w *Weights) validate() (err error) {
 	if w.Source == nil {
 		return &InputError{"weights", "want a source of rows", nil}
+	}
+	if w.Layout, err = manifest.ParseLayout(string(w.Layout)); err != nil {
+		return &InputError{"weights layout", "want rowmajor or packed", string(w.Layout)}
 	}
 	return ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}.Validate()
 }
@@ -111,6 +127,9 @@ func (s Spec) validate() error {
 		m, c := s.Artifact.Manifest, s.Computation().Normalize()
 		if m.Sampler != c.Sampler.String() || m.Transform != c.Chain.String() {
 			return &InputError{"artifact", fmt.Sprintf("the plan wants %s with transform %s", c.Sampler, c.Chain), m.Sampler + " with transform " + m.Transform}
+		}
+		if c.Sampler == ir.Gumbel && m.RNG != ir.NoiseName {
+			return &InputError{"artifact", "this fsgen knows the noise " + ir.NoiseName, m.RNG}
 		}
 		if s.Score && !s.Artifact.Writes("score") {
 			return &InputError{"artifact", "the plan wants scores, which the kernel does not write", m.Entry}

@@ -44,8 +44,11 @@ func (d *simDevice) loadHead(ctx context.Context, w Weights) (headBackend, error
 		return nil, err
 	}
 	ld := alignedLD(w.Hidden)
-	return &simHead{dev: d, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, ld: ld,
-		weights: pad(make([]uint16, w.Vocab*ld), rows, w.Hidden, ld)}, nil
+	h := &simHead{dev: d, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, ld: ld, layout: w.Layout}
+	if h.weights = pad(make([]uint16, w.Vocab*ld), rows, w.Hidden, ld); w.Layout == Packed {
+		h.weights = packRows(h.weights, w.Vocab, w.Hidden, ld)
+	}
+	return h, nil
 }
 
 // simHead is an LM head as a GPU would hold it: rows ld values apart.
@@ -53,13 +56,14 @@ type simHead struct {
 	dev     *simDevice
 	shape   ir.Shape
 	ld      int
+	layout  Layout
 	weights []uint16
 }
 
 func (h *simHead) close() error { return nil }
 
 func (h *simHead) plan(_ context.Context, spec Spec) (planBackend, error) {
-	buckets, err := spec.buckets(h.dev.arch, h.shape, nil)
+	buckets, err := spec.buckets(h.dev.arch, h.shape, h.layout, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +113,9 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	if err := report.Err(); err != nil {
 		return nil, fmt.Errorf("simulator (order %d): %w", mem.launch.Seed, err)
 	}
+	if err := mem.complete(p.spec.Score); err != nil {
+		return nil, fmt.Errorf("simulator (order %d): kernel %s: %w", mem.launch.Seed, m.Entry, err)
+	}
 	res := mem.result(b, p.spec.Score)
 	res.Kernel = m.Entry
 	return res, nil
@@ -130,8 +137,7 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		return sim.Tensor{Addr: put(name, asBytes(data)), Rows: rows, Cols: h.shape.Hidden, Stride: 2 * h.ld}
 	}
 	m.launch.Tensors = map[string]sim.Tensor{
-		templates.ParamWeights: tensor("weights", h.weights, h.shape.Vocab),
-		templates.ParamHidden:  tensor("hidden", pad(make([]uint16, n*h.ld), b.hidden, h.shape.Hidden, h.ld), n),
+		templates.ParamHidden: tensor("hidden", pad(make([]uint16, n*h.ld), b.hidden, h.shape.Hidden, h.ld), n),
 	}
 	m.launch.Pointers = map[string]uint64{
 		templates.ParamSeeds: put("seeds", asBytes(b.seeds)), templates.ParamPositions: put("positions", asBytes(b.pos)),
@@ -140,6 +146,11 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamScores: m.scores.Addr, templates.ParamKeys: put("keys", make([]byte, 8*n)),
 		templates.ParamTicket: put("ticket", make([]byte, 4)),
 	}
+	if h.layout == Packed {
+		m.launch.Pointers[templates.ParamPackedWeights] = put("weights", asBytes(h.weights))
+	} else {
+		m.launch.Tensors[templates.ParamWeights] = tensor("weights", h.weights, h.shape.Vocab)
+	}
 	m.launch.Scalars = map[string]uint32{
 		templates.ParamVocab: uint32(h.shape.Vocab), templates.ParamHiddenSize: uint32(h.shape.Hidden), templates.ParamBatch: uint32(n),
 		templates.ParamSeedStride: perRow(len(b.seeds)), templates.ParamPositionStride: perRow(len(b.pos)),
@@ -147,6 +158,16 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamBiasStride: uint32(b.biasRow), templates.ParamMaskStride: uint32(b.maskRow), templates.ParamMaskWords: uint32(b.words),
 	}
 	return m
+}
+
+// complete reports results that the kernel has not written.
+func (m *simMemory) complete(scores bool) error {
+	for _, out := range []*sim.Block{m.tokens, m.status, m.scores} {
+		if (out != m.scores || scores) && !out.Written() {
+			return fmt.Errorf("not all of %s is written", out.Name)
+		}
+	}
+	return nil
 }
 
 // perRow is the stride of n values: 0 for one that serves every row.

@@ -1,6 +1,8 @@
 package sampler
 
 import (
+	"fmt"
+
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/autotune"
 	"github.com/fsgen/fsgen/gen"
@@ -32,11 +34,8 @@ func (t *tuner) choose(r gen.Request) (autotune.Choice, error) {
 	if t == nil {
 		return autotune.Source{}.Choose(autotune.Key{}, r)
 	}
-	return autotune.Source{Store: t.store, Table: t.table()}.Choose(autotune.NewKey(t.gpu, rowMajor, r), r)
+	return autotune.Source{Store: t.store, Table: t.table()}.Choose(autotune.NewKey(t.gpu, string(r.Options.Layout()), r), r)
 }
-
-// rowMajor is the layout of weights whose rows lie as they are, as keys of tunings spell it.
-const rowMajor = "rowmajor"
 
 // GPU returns what tunings of the device are filed under; ok is false for a device that has nothing to tune.
 func (d *Device) GPU() (gpu autotune.GPU, ok bool) {
@@ -54,14 +53,17 @@ type bucket struct {
 }
 
 // buckets lists the kernels of a plan, narrowest first: one for each width up to the one that holds MaxBatch.
-func (s Spec) buckets(a arch.Arch, shape ir.Shape, t *tuner) ([]bucket, error) {
+func (s Spec) buckets(a arch.Arch, shape ir.Shape, layout Layout, t *tuner) ([]bucket, error) {
 	if s.Artifact != nil {
-		return []bucket{{s.Artifact.Manifest.Tile.N, autotune.Choice{Artifact: s.Artifact}}}, nil
+		if have := s.Artifact.Manifest.Tile.Weights; have != layout {
+			return nil, &InputError{"artifact", fmt.Sprintf("the head's weights are %s", layout), have}
+		}
+		return []bucket{{s.Artifact.Manifest.Tile.Width(), autotune.Choice{Artifact: s.Artifact}}}, nil
 	}
-	r := gen.Request{Arch: a, Computation: s.Computation(), Shape: shape, Tile: s.Tile, Options: templates.Options{Exhaustive: s.Exhaustive}}
+	r := gen.Request{Arch: a, Computation: s.Computation(), Shape: shape, Tile: s.Tile, Options: templates.Options{Exhaustive: s.Exhaustive, Weights: layout}}
 	if s.Tile != (tiling.Tile{}) {
 		k, err := gen.Emit(r)
-		return []bucket{{s.Tile.N, autotune.Choice{Artifact: k, CTAs: s.CTAs}}}, err
+		return []bucket{{s.Tile.Width(), autotune.Choice{Artifact: k, CTAs: s.CTAs}}}, err
 	}
 	if s.Tuning == Untuned || s.Exhaustive { // an exhaustive kernel is not the one that was measured
 		t = nil

@@ -24,7 +24,7 @@ func tunedFor(t *testing.T, spec Spec, shape ir.Shape, batch int, candidate stri
 	r := gen.Request{Arch: arch.SM90, Computation: spec.Computation(), Shape: shape, Batch: batch, Tile: c.Tile}
 	a, err := gen.Emit(r)
 	require.NoError(t, err)
-	require.NoError(t, tu.store.Put(&autotune.Entry{Schema: autotune.Schema, Key: autotune.NewKey(tu.gpu, rowMajor, r),
+	require.NoError(t, tu.store.Put(&autotune.Entry{Schema: autotune.Schema, Key: autotune.NewKey(tu.gpu, string(RowMajor), r),
 		Candidate: candidate, PTXSHA256: a.Manifest.PTXSHA256, Microseconds: 1}))
 	return tu
 }
@@ -33,7 +33,7 @@ func tunedFor(t *testing.T, spec Spec, shape ir.Shape, batch int, candidate stri
 func chosen(t *testing.T, spec Spec, shape ir.Shape, tu *tuner) string {
 	t.Helper()
 	require.NoError(t, spec.validate())
-	list, err := spec.buckets(arch.SM90, shape, tu)
+	list, err := spec.buckets(arch.SM90, shape, RowMajor, tu)
 	require.NoError(t, err)
 	var out []string
 	for _, b := range list {
@@ -52,7 +52,7 @@ func TestPlansTakeTunedTiles(t *testing.T) {
 	require.Equal(t, strings.Replace(plain, strings.Fields(plain)[1], "m64n32k64s5c2@2", 1), chosen(t, spec, shape, tu),
 		"of its bucket alone")
 
-	list, err := spec.buckets(arch.SM90, shape, tu)
+	list, err := spec.buckets(arch.SM90, shape, RowMajor, tu)
 	require.NoError(t, err)
 	w := widthsOf(list)
 	require.Equal(t, tileWidths{8, 16, 32}, w, "buckets, whatever the tiles' widths")

@@ -10,7 +10,8 @@
 // Beside results a run yields findings: what a GPU would hide or hang on. See [Kind].
 //
 // What it leaves out: the weaker orders that the memory model allows between CTAs (global memory is sequentially consistent
-// here, so that a missing fence.acq_rel.gpu is not found); products of wgmma and tcgen05 are computed when they are issued,
+// here, so that a missing fence.acq_rel.gpu is not found) and between grids (a run is one launch, so that griddepcontrol.wait has
+// nothing to wait for); the fences of tcgen05 around the allocation of tensor memory, whose address travels by a barrier; products of wgmma and tcgen05 are computed when they are issued,
 // and only the rules about what may be touched before they are known to be done are checked; races between ordinary accesses
 // to shared memory are sought between warps, and between the lanes of one, but what a lane sends to another warp counts as
 // sent by its warp as a whole; barrier without .aligned takes a warp as a whole; of tcgen05 the forms that no kernel here uses

@@ -208,6 +208,10 @@ func TestCorpusEqualsReference(t *testing.T) {
 		{"m64n256k64s5c1", "none", 129, 64, 200, 1},
 		{"m64n32k64s4c4", "temperature", 500, 128, 33, 4},
 		{"m64n64k64s4c8", "softcap=5", 900, 128, 64, 8},
+		{"m192n128k64s5c2b", "temperature", 800, 136, 200, 4},
+		{"m192n96k64s4c2b", all, 400, 72, 400, 2},
+		{"m128n32k64s3c2b", all, 300, 200, 40, 4},
+		{"m64n16k64s3c2b", "mask,temperature", 200, 64, 100, 4},
 	} {
 		if raceEnabled && i%3 != 0 {
 			continue

@@ -53,10 +53,22 @@ func (r *Report) Err() error {
 // FaultError says that a run had findings.
 type FaultError struct{ Report *Report }
 
+// Error tells the first finding in its first line, and then all.
 func (e *FaultError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "sim: kernel %s, seed %d: %d findings", e.Report.Kernel, e.Report.Seed, len(e.Report.Findings))
-	for i, f := range e.Report.Findings {
+	list := e.Report.Findings
+	fmt.Fprintf(&b, "sim: seed %d: %s", e.Report.Seed, strings.Split(list[0].String(), "\n")[0])
+	switch n := len(list) - 1; n {
+	case 0:
+		if !strings.Contains(list[0].String(), "\n") {
+			return b.String()
+		}
+	case 1:
+		b.WriteString("; and another finding")
+	default:
+		fmt.Fprintf(&b, "; and %d more findings", n)
+	}
+	for i, f := range list {
 		if i == 8 {
 			fmt.Fprintf(&b, "\n  and %d more", len(e.Report.Findings)-i)
 			break

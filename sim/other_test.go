@@ -147,8 +147,7 @@ ret;
 	}
 	fmt.Println(rep.Err())
 	// Output:
-	// sim: kernel fill, seed 7: 1 findings
-	//   fill: out of bounds at line 12, CTA 0 warp 0 lane 25: 4 bytes at address 0x70000000064 is 100 bytes into "out", which has 100 [st.global.b32 [%at], %i]
+	// sim: seed 7: fill: out of bounds at line 12, CTA 0 warp 0 lane 25: 4 bytes at address 0x70000000064 is 100 bytes into "out", which has 100 [st.global.b32 [%at], %i]
 }
 
 // V=512, D=256, B=16: what a user without a GPU waits for.

@@ -89,6 +89,9 @@ func Load(text string, m *manifest.Kernel) (*Program, error) {
 		return nil, fmt.Errorf("sim: %w", err)
 	}
 	p := &Program{manifest: m, arch: a, entry: entry, consts: map[uint64]slot{}, specials: map[slot]*isa.Special{}}
+	if err := p.checkTarget(mod); err != nil {
+		return nil, err
+	}
 	if err := p.checkManifest(); err != nil {
 		return nil, err
 	}
@@ -96,6 +99,34 @@ func Load(text string, m *manifest.Kernel) (*Program, error) {
 		return nil, err
 	}
 	return p, p.compile(mod)
+}
+
+// checkTarget holds the module's target and version against the manifest.
+func (p *Program) checkTarget(mod *ptx.Module) error {
+	m := p.manifest
+	if m.Target != (arch.Target{}) && mod.Target != m.Target {
+		return fmt.Errorf("sim: the module's target is %s, its manifest says %s", mod.Target, m.Target)
+	}
+	if m.PTXVersion != (arch.Version{}) && mod.Version() != m.PTXVersion {
+		return fmt.Errorf("sim: the module's PTX version is %s, its manifest says %s", mod.Version(), m.PTXVersion)
+	}
+	return nil
+}
+
+// Limits on what a module may declare, so that a hostile one is refused and not allocated. The GPU's for shared memory; a
+// kernel's variables elsewhere are small.
+const maxVariableBytes = 1 << 28
+
+// checkSize refuses variables that would not fit.
+func (p *Program) checkSize(v *ptx.Var, before uint64) error {
+	limit := uint64(maxVariableBytes)
+	if v.Space == isa.Shared {
+		limit = uint64(p.arch.MaxSharedPerCTA)
+	}
+	if size := uint64(v.Size()); size > limit || before > limit-size {
+		return fmt.Errorf("sim: variable %s: %d bytes of %s memory are too much: the limit is %d in all", v.Name, size, v.Space, limit)
+	}
+	return nil
 }
 
 // checkManifest holds the manifest's launch and parameters against the text.
@@ -132,7 +163,12 @@ func (p *Program) place(mod *ptx.Module) error {
 	}
 	next := uint64(moduleBase)
 	align := uint32(16)
+	used := map[isa.Space]uint64{}
 	for _, v := range vars {
+		if err := p.checkSize(v, used[v.Space]); err != nil {
+			return err
+		}
+		used[v.Space] += uint64(v.Size())
 		switch v.Space {
 		case isa.Shared:
 			align = max(align, uint32(v.Alignment()))

@@ -23,6 +23,16 @@ type Options struct {
 	// Exhaustive computes every score in full, where kernels otherwise skip those that a bound rules out. It is there to
 	// be compared with.
 	Exhaustive bool
+	// Weights is the layout of the weights; "" is row-major.
+	Weights manifest.Layout
+}
+
+// Layout is the layout of the weights by its name.
+func (o Options) Layout() manifest.Layout {
+	if o.Weights == "" {
+		return manifest.RowMajor
+	}
+	return o.Weights
 }
 
 var skeletons = map[string]func(*tiling.Plan, ir.Computation, Options) (*Kernel, error){
@@ -31,6 +41,9 @@ var skeletons = map[string]func(*tiling.Plan, ir.Computation, Options) (*Kernel,
 
 // Build builds the kernel of a plan for the plan's architecture.
 func Build(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
+	if _, err := manifest.ParseLayout(string(o.Weights)); err != nil {
+		return nil, fmt.Errorf("templates: %w", err)
+	}
 	build, ok := skeletons[plan.Arch.Name]
 	if !ok {
 		return nil, fmt.Errorf("templates: there is no skeleton for %s", plan.Arch.Name)
@@ -47,6 +60,9 @@ func EntryName(archName string, t tiling.Tile, c ir.Computation, o Options) stri
 	}
 	if c.Score {
 		text += "_score"
+	}
+	if o.Layout() != manifest.RowMajor {
+		text += "_" + string(o.Layout())
 	}
 	if o.Exhaustive {
 		text += "_exhaustive"

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
 	"github.com/fsgen/fsgen/tiling"
 )
@@ -9,6 +10,7 @@ import (
 // Names of the parameters, as manifests carry them.
 const (
 	ParamWeights           = "weights"
+	ParamPackedWeights     = "packed_weights"
 	ParamHidden            = "hidden"
 	ParamVocab             = "vocab"
 	ParamHiddenSize        = "hidden_size"
@@ -51,10 +53,14 @@ type params struct {
 	keys, ticket           ptx.Param
 }
 
-func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation) *params {
+func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, layout manifest.Layout) *params {
 	s := &params{signature: signature{f: f}}
-	s.weights = s.tensorMap(ParamWeights, ParamVocab, plan.Tile.M)
-	s.hidden = s.tensorMap(ParamHidden, ParamBatch, plan.Tile.N/plan.Tile.Cluster)
+	if layout == manifest.Packed {
+		s.weights = s.pointer(ParamPackedWeights, "bf16", "vocab x hidden_size, packed", "read")
+	} else {
+		s.weights = s.tensorMap(ParamWeights, ParamVocab, weightShare(plan.Tile))
+	}
+	s.hidden = s.tensorMap(ParamHidden, ParamBatch, hiddenShare(plan.Tile))
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
 	if c.Sampler == ir.Gumbel {
 		s.seeds, s.seedStride = s.rows(ParamSeeds, "u64", ParamSeedStride)
@@ -73,6 +79,22 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation) *params {
 	s.keys = s.pointer(ParamKeys, "u64", "batch", "workspace")
 	s.ticket = s.pointer(ParamTicket, "u32", "1", "workspace")
 	return s
+}
+
+// weightShare is the rows of weights that a CTA fetches for a stage, hiddenShare those of hidden states: what the cluster
+// shares is fetched in parts, by multicast.
+func weightShare(t tiling.Tile) int {
+	if t.Split {
+		return t.M / t.Cluster
+	}
+	return t.M
+}
+
+func hiddenShare(t tiling.Tile) int {
+	if t.Split {
+		return t.N
+	}
+	return t.N / t.Cluster
 }
 
 // rows declares a pointer to one value a row, and its stride.

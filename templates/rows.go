@@ -136,17 +136,17 @@ func (c *samplers) loadRecord(addr ptx.SharedAddr) rowRecord {
 	return rowRecord{w[0], w[1], w[2], w[3]}
 }
 
-// raise lets a row's record follow its key. A thread that is late may lower the threshold again: it only filters.
+// raise lets a row's record follow its key. A thread that is late may lower the threshold again: it only filters. Others read
+// the record meanwhile, so that it is written by atomics.
 func (c *samplers) raise(record ptx.B32, high ptx.B32, p ptx.Pred) {
 	f := c.f
 	threshold, failed := scoreThreshold(f, high), f.Pred("failed")
 	f.SetpAndU32(ptx.EQ, failed, high, imm(f, keyFailed), p)
 	f.MovB32(threshold, ptx.Imm(floatInf)).If(failed)
-	at := record.Off(c.plan.Storage.Rows)
-	f.StSharedF32(at.Off(recordThreshold), threshold, ptx.RelaxedCTA).If(p)
-	settled := f.F32()
-	f.MovB32(settled, ptx.Imm(floatMinusInf))
-	f.StSharedF32(at.Off(recordCap), settled, ptx.RelaxedCTA).If(failed)
+	at, bits, old := record.Off(c.plan.Storage.Rows), f.B32(), f.B32()
+	f.MovB32(bits, threshold)
+	f.AtomSharedExchB32(old, at.Off(recordThreshold), bits, ptx.RelaxedCTA).If(p)
+	f.AtomSharedExchB32(old, at.Off(recordCap), imm(f, floatMinusInf), ptx.RelaxedCTA).If(failed)
 }
 
 // rowTemperature turns T into (alpha, tau): (1, T) up to 1, (1/T, 1) above. T = 0 so leaves the bare logits: greedy. A T

@@ -110,6 +110,9 @@ func (c *samplers) findFinal(next ptx.B32) {
 	f := c.f
 	column, none := f.B32("next_column"), f.Pred("no_next")
 	f.DivU32(column, next, c.groups)
+	if c.t.Split {
+		f.MadLoU32(column, column, ptx.Imm(c.t.Cluster), c.rank)
+	}
 	f.SetpU32(ptx.GE, none, next, c.work)
 	f.SetpOrU32(ptx.NE, c.final, column, c.column, none)
 }

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
 	"github.com/fsgen/fsgen/tiling"
 )
@@ -35,7 +36,7 @@ type skeleton struct {
 	batch ptx.B32
 
 	ksteps ptx.B32 // stages of one item
-	groups ptx.B32 // vocabulary tiles over the cluster size, rounded up
+	groups ptx.B32 // vocabulary tiles, over the cluster size where its CTAs take one each, rounded up
 	work   ptx.B32 // items in all
 	first  ptx.B32 // this cluster's first item
 	stride ptx.B32 // clusters in the grid
@@ -67,7 +68,7 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 		f.Reqnctapercluster(plan.Tile.Cluster, 1, 1)
 	}
 	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, options: o,
-		score: ir.Score(c), base: ir.Base(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c), done: f.Label("done")}
+		score: ir.Score(c), base: ir.Base(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c, o.Layout()), done: f.Label("done")}
 	return k, m, shared
 }
 
@@ -86,6 +87,9 @@ func (k *skeleton) finishKernel(m *ptx.Module) (*Kernel, error) {
 	}
 	return &Kernel{Module: m, Entry: k.f, Params: k.sig.finish()}, nil
 }
+
+// packed reports whether the weights are.
+func (k *skeleton) packed() bool { return k.options.Layout() == manifest.Packed }
 
 // prologue reads what every role needs, initialises the barriers and waits for the grid before this one.
 func (k *skeleton) prologue(shared ptx.SharedVar) {
@@ -117,7 +121,9 @@ func (k *skeleton) initBarriers() {
 	skip, other := f.Label("barriers_done"), f.Pred("not_thread0")
 	f.SetpU32(ptx.NE, other, k.tid, ptx.Imm(0))
 	f.Bra(skip).If(other)
-	f.PrefetchParamTensormap(k.sig.weights)
+	if !k.packed() {
+		f.PrefetchParamTensormap(k.sig.weights)
+	}
 	f.PrefetchParamTensormap(k.sig.hidden)
 	for s := range k.t.Stages {
 		f.MbarrierInit(k.smem.Off(k.plan.Storage.Full+8*s), ptx.Imm(1))
@@ -135,9 +141,13 @@ func (k *skeleton) sizes() {
 	k.batch = loadU32(f, k.sig.batch, "batch")
 	width := loadU32(f, k.sig.width, "hidden_size")
 	k.ksteps = k.ceilDiv(width, k.t.K, "ksteps")
-	k.groups = k.ceilDiv(k.vocab, k.t.M*k.t.Cluster, "groups")
+	down := k.t.M * k.t.Cluster
+	if k.t.Split {
+		down = k.t.M
+	}
+	k.groups = k.ceilDiv(k.vocab, down, "groups")
 	k.work = f.B32("work")
-	f.MulLoU32(k.work, k.ceilDiv(k.batch, k.t.N, "columns"), k.groups)
+	f.MulLoU32(k.work, k.ceilDiv(k.batch, k.t.Width(), "columns"), k.groups)
 
 	k.first, k.stride = f.B32("first"), f.B32("stride")
 	f.MovB32(k.first, ptx.CtaidX)
@@ -163,7 +173,10 @@ func (k *skeleton) item(n ptx.B32) (column, row ptx.B32) {
 	f.DivU32(column, n, k.groups)
 	f.MulLoU32(whole, column, k.groups)
 	f.SubU32(row, n, whole)
-	if k.t.Cluster > 1 {
+	switch {
+	case k.t.Split:
+		f.MadLoU32(column, column, ptx.Imm(k.t.Cluster), k.rank)
+	case k.t.Cluster > 1:
 		f.MadLoU32(row, row, ptx.Imm(k.t.Cluster), k.rank)
 	}
 	f.MulLoU32(row, row, ptx.Imm(k.t.M))

@@ -210,7 +210,7 @@ func TestStagesExpectWhatArrives(t *testing.T) {
 				continue
 			}
 			box := int(p.Map.Box[0]*p.Map.Box[1]) * 2
-			if p.Map.Tensor == "hidden" {
+			if shared := k.sharedTensor(); p.Map.Tensor == shared {
 				box *= k.plan.Tile.Cluster // every CTA multicasts its share
 			}
 			bytes += box
@@ -220,8 +220,19 @@ func TestStagesExpectWhatArrives(t *testing.T) {
 		require.Contains(t, expect[0].Args, ptx.Operand(ptx.Imm(bytes)), name)
 		copies, _ := k.find("cp.async.bulk.tensor")
 		require.Len(t, copies, 2, name)
-		require.Equal(t, k.plan.Tile.Cluster > 1, strings.Contains(mnemonic(copies[1]), ".multicast::cluster"), name)
+		for i, tensor := range []string{"weights", "hidden"} {
+			require.Equal(t, k.plan.Tile.Cluster > 1 && k.sharedTensor() == tensor,
+				strings.Contains(mnemonic(copies[i]), ".multicast::cluster"), "%s: %s", name, tensor)
+		}
 	}
+}
+
+// sharedTensor is what the CTAs of a cluster fetch for each other.
+func (k kernel) sharedTensor() string {
+	if k.plan.Tile.Split {
+		return "weights"
+	}
+	return "hidden"
 }
 
 // .release.cluster on the arrival that frees a stage compiles to a fence and doubles the time of a k step (measured on an

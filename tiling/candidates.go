@@ -17,8 +17,8 @@ func Candidates(a arch.Arch, c ir.Computation, batch int) (plans []*Plan, reject
 	}
 	for _, n := range fam.widthsFor(batch) {
 		for _, m := range fam.rows {
-			for _, cluster := range []int{1, 2} {
-				if p, r := deepest(a, c, Tile{M: m, N: n, K: stageK, Cluster: cluster}); p != nil {
+			for _, t := range fam.shapes(m, n) {
+				if p, r := deepest(a, c, t); p != nil {
 					plans = append(plans, p)
 				} else {
 					rejects = append(rejects, r)
@@ -27,6 +27,16 @@ func Candidates(a arch.Arch, c ir.Computation, batch int) (plans []*Plan, reject
 		}
 	}
 	return plans, rejects
+}
+
+// shapes are the ways to cover M weights rows and a width: alone, in a cluster, and from splitWidth on in one that splits
+// the batch.
+func (fam family) shapes(m, width int) []Tile {
+	t := []Tile{{M: m, N: width, K: stageK, Cluster: 1}, {M: m, N: width, K: stageK, Cluster: 2}}
+	if fam.splitWidth > 0 && width >= fam.splitWidth {
+		t = append(t, Tile{M: m, N: width / 2, K: stageK, Cluster: 2, Split: true})
+	}
+	return t
 }
 
 // widthsFor returns the two narrowest widths that hold the batch, or the widest.

@@ -122,9 +122,11 @@ type family struct {
 	// rows are the tile heights M, in the order in which they are tried; widths the narrowest N.
 	rows     []int
 	minWidth int
-	rowRule  string
-	pipeline func(a arch.Arch, t Tile) Pipeline
-	tensor   func(t Tile) Tensor
+	// splitWidth is the least width for which a cluster may split the batch; 0 is none.
+	splitWidth int
+	rowRule    string
+	pipeline   func(a arch.Arch, t Tile) Pipeline
+	tensor     func(t Tile) Tensor
 	// tile is the shape to start from for a width, without stages.
 	tile func(n int) Tile
 }
@@ -154,6 +156,9 @@ func NewPlan(a arch.Arch, t Tile, c ir.Computation) (*Plan, error) {
 	return p, nil
 }
 
+// splitRows is what a CTA's share of multicast weights is a multiple of: half a packed block.
+const splitRows = 32
+
 // epilogueRegisters is what the epilogue holds beside the accumulators, as ptxas allots it.
 const epilogueRegisters = 72
 
@@ -169,7 +174,11 @@ func (fam family) checkShape(a arch.Arch, t Tile) string {
 		return fmt.Sprintf("stages are %d to %d", minStages, maxStages)
 	case t.Cluster < 1 || t.Cluster > a.MaxCluster || t.Cluster&(t.Cluster-1) != 0:
 		return fmt.Sprintf("the cluster is a power of two up to %d", a.MaxCluster)
-	case t.N%(atomRows*t.Cluster) != 0:
+	case t.Split && t.Cluster == 1:
+		return "a cluster of one has nothing to split"
+	case t.Split && t.M%(splitRows*t.Cluster) != 0:
+		return "each CTA of the cluster multicasts M/cluster rows, a multiple of 32"
+	case !t.Split && t.N%(atomRows*t.Cluster) != 0:
 		return "each CTA of the cluster multicasts N/cluster rows, a multiple of 8"
 	}
 	return ""

@@ -7,7 +7,7 @@ const wgmmaM = 64
 
 // sm90 has one to three consumer warpgroups of 64 rows, and accumulators in registers.
 var sm90 = family{
-	rows: []int{128, 192, 64}, minWidth: 8,
+	rows: []int{128, 192, 64}, minWidth: 8, splitWidth: 192,
 	rowRule:  "M is 64, 128 or 192: 64 for each of one to three consumer warpgroups",
 	pipeline: sm90Pipeline,
 	tile:     sm90Tile,
@@ -15,9 +15,11 @@ var sm90 = family{
 
 // sm90Tile takes 192 rows while three consumer warpgroups have the registers for it, since fewer, larger items pay fewer
 // epilogues; from N = 128 on 128 rows and a cluster of two, since the hidden states' traffic then rivals that of the
-// weights (docs/NOTES.md).
+// weights; and from N = 192 on the cluster splits the batch instead, so that 192 rows fit again (docs/NOTES.md).
 func sm90Tile(n int) Tile {
 	switch {
+	case n >= 192:
+		return Tile{M: 192, N: n / 2, K: stageK, Cluster: 2, Split: true}
 	case n >= 128:
 		return Tile{M: 128, N: n, K: stageK, Cluster: 2}
 	case n > 64:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // Tile is a tile configuration; its text, such as m128n64k64s8c1, names it everywhere.
@@ -12,15 +13,29 @@ type Tile struct {
 	N       int // batch rows
 	K       int // hidden columns of one stage
 	Stages  int // depth of the ring
-	Cluster int // CTAs that share the hidden states by multicast
+	Cluster int // CTAs that share the hidden states by multicast, or split the batch
+	// Split has the CTAs of a cluster take N batch rows each, of the same weights rows, which they share by multicast.
+	Split bool
+}
+
+// Width is the batch rows of an item: of one CTA, or of a cluster that splits them.
+func (t Tile) Width() int {
+	if t.Split {
+		return t.N * t.Cluster
+	}
+	return t.N
 }
 
 // String returns the tile's name.
 func (t Tile) String() string {
-	return fmt.Sprintf("m%dn%dk%ds%dc%d", t.M, t.N, t.K, t.Stages, t.Cluster)
+	name := fmt.Sprintf("m%dn%dk%ds%dc%d", t.M, t.N, t.K, t.Stages, t.Cluster)
+	if t.Split {
+		name += "b"
+	}
+	return name
 }
 
-var tileName = regexp.MustCompile(`^m(\d{1,4})n(\d{1,4})k(\d{1,4})s(\d{1,3})c(\d{1,2})$`)
+var tileName = regexp.MustCompile(`^m(\d{1,4})n(\d{1,4})k(\d{1,4})s(\d{1,3})c(\d{1,2})(b?)$`)
 
 // ParseTile reads a tile's name.
 func ParseTile(s string) (Tile, error) {
@@ -30,9 +45,9 @@ func ParseTile(s string) (Tile, error) {
 			n[i], _ = strconv.Atoi(m[i+1])
 		}
 	}
-	t := Tile{n[0], n[1], n[2], n[3], n[4]}
+	t := Tile{n[0], n[1], n[2], n[3], n[4], strings.HasSuffix(s, "b")}
 	if t.String() != s { // leading zeros too: a tile has one name
-		return Tile{}, fmt.Errorf("tiling: bad tile %q: want mMnNkKsSTAGEScCLUSTER, as in m128n64k64s8c1", s)
+		return Tile{}, fmt.Errorf("tiling: bad tile %q: want mMnNkKsSTAGEScCLUSTER, as in m128n64k64s8c1, and b behind it if the cluster splits the batch", s)
 	}
 	return t, nil
 }

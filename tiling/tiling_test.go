@@ -48,7 +48,7 @@ func everyTile() (tiles []Tile) {
 		for n := 8; n <= 256; n += 8 {
 			for stages := minStages; stages <= maxStages; stages++ {
 				for cluster := 1; cluster <= 8; cluster *= 2 {
-					tiles = append(tiles, Tile{m, n, 64, stages, cluster})
+					tiles = append(tiles, Tile{m, n, 64, stages, cluster, false}, Tile{m, n, 64, stages, cluster, true})
 				}
 			}
 		}
@@ -149,7 +149,11 @@ func checkStorage(t testing.TB, p *Plan, c ir.Computation) {
 	require.Equal(t, s.Ring, there[0].size)
 	require.Equal(t, s.Stage, s.WeightStage+s.HiddenStage)
 	// Swizzle atoms hold 8 rows: both operands, and each CTA's share of a multicast, start at one.
-	for _, bytes := range []int{s.Stage, s.WeightStage, s.HiddenStage / p.Tile.Cluster} {
+	shared := s.HiddenStage
+	if p.Tile.Split {
+		shared = s.WeightStage
+	}
+	for _, bytes := range []int{s.Stage, s.WeightStage, shared / p.Tile.Cluster} {
 		require.Zero(t, bytes%1024, "%s: %d bytes", p.Tile, bytes)
 	}
 }
@@ -224,6 +228,8 @@ func TestRejectsNameTheRule(t *testing.T) {
 		"m128n64k64s4c16": "power of two up to 8",
 		"m128n8k64s4c2":   "multicasts N/cluster rows",
 		"m128n48k64s4c4":  "multicasts N/cluster rows",
+		"m128n64k64s4c1b": "a cluster of one has nothing to split",
+		"m192n64k64s4c4b": "multicasts M/cluster rows, a multiple of 32",
 		"m192n256k64s4c1": "needs 258128 bytes of shared memory; sm_90 has 232448",
 		"m192n256k64s3c1": "registers a thread; there are 160",
 	} {
@@ -236,13 +242,13 @@ func TestRejectsNameTheRule(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "tile "+name)
 	}
-	_, err := NewPlan(arch.SM100, Tile{64, 16, 64, 4, 1}, ir.Computation{})
+	_, err := NewPlan(arch.SM100, Tile{64, 16, 64, 4, 1, false}, ir.Computation{})
 	require.ErrorContains(t, err, "M is 128")
-	_, err = NewPlan(arch.SM100, Tile{128, 8, 64, 4, 1}, ir.Computation{})
+	_, err = NewPlan(arch.SM100, Tile{128, 8, 64, 4, 1, false}, ir.Computation{})
 	require.ErrorContains(t, err, "N is a multiple of 16")
-	_, err = NewPlan(arch.Arch{Name: "sm_75"}, Tile{128, 16, 64, 4, 1}, ir.Computation{})
+	_, err = NewPlan(arch.Arch{Name: "sm_75"}, Tile{128, 16, 64, 4, 1, false}, ir.Computation{})
 	require.ErrorContains(t, err, "no skeleton for sm_75")
-	for _, hostile := range []Tile{{}, {-64, 8, 64, 4, 1}, {64, -8, 64, 4, 1}, {64, 8, 64, 4, -1}, {1 << 62, 1 << 62, 64, 1 << 62, 1 << 62}} {
+	for _, hostile := range []Tile{{}, {-64, 8, 64, 4, 1, false}, {64, -8, 64, 4, 1, false}, {64, 8, 64, 4, -1, false}, {1 << 62, 1 << 62, 64, 1 << 62, 1 << 62, false}} {
 		_, err := NewPlan(arch.SM90, hostile, ir.Computation{})
 		require.Error(t, err)
 	}
@@ -307,5 +313,5 @@ func checkCandidates(t *testing.T, a arch.Arch, c ir.Computation, batch int) {
 	d, err := Default(a, c, batch)
 	require.NoError(t, err)
 	require.True(t, seen[d.Tile], "the default %s for batch %d is a candidate", d.Tile, batch)
-	require.True(t, d.Tile.N >= batch || d.Tile.N == 256)
+	require.True(t, d.Tile.Width() >= batch || d.Tile.Width() == 256)
 }

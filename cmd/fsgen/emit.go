@@ -16,6 +16,7 @@ import (
 	"github.com/fsgen/fsgen/internal/ptxas"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/templates"
 )
 
 var emitCommand = &command{
@@ -30,8 +31,8 @@ var emitCommand = &command{
 // emission is what emit was asked for.
 type emission struct {
 	target
-	archs, batch, transform, sampler, tile, format, out string
-	score                                               bool
+	archs, batch, transform, sampler, weights, tile, format, out string
+	score                                                        bool
 }
 
 func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -41,6 +42,7 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.batch, "batch", "1", "batch sizes to choose tiles for, as in 1,16,64")
 	f.StringVar(&o.transform, "transform", "temperature", "scale=F, softcap=F, bias, bias=rows, mask, temperature, or none")
 	f.StringVar(&o.sampler, "sampler", "gumbel", "gumbel or greedy")
+	f.StringVar(&o.weights, "weights", string(manifest.RowMajor), "layout of the weights: rowmajor or packed")
 	f.BoolVar(&o.score, "score", false, "write the winning scores too")
 	f.StringVar(&o.tile, "tile", "", "tile, as in m192n16k64s8c1, instead of the default for the batch size")
 	f.StringVar(&o.format, "format", "ptx,json", "files to write: ptx, json")
@@ -135,11 +137,16 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	if err != nil {
 		return nil, err
 	}
+	layout, err := manifest.ParseLayout(o.weights)
+	if err != nil {
+		return nil, usagef("--weights: %v", err)
+	}
 	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Score: o.score}
 	var out []gen.Request
 	for _, a := range archs {
 		for _, b := range batches {
-			out = append(out, gen.Request{Arch: a, Computation: c, Shape: shape, Batch: b, Tile: tile})
+			out = append(out, gen.Request{Arch: a, Computation: c, Shape: shape, Batch: b, Tile: tile,
+				Options: templates.Options{Weights: layout}})
 		}
 	}
 	return out, nil

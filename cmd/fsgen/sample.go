@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/sampler"
 )
 
@@ -29,7 +30,7 @@ type sampling struct {
 	scale, softcap                          float32
 	greedy, score                           bool
 	draw, tag                               uint32
-	device, kernel, tile                    string
+	device, kernel, tile, layout            string
 
 	changed func(string) bool
 }
@@ -49,6 +50,7 @@ func setupSample(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.Uint32Var(&o.draw, "draw", 0, "index among independent draws of one row and position")
 	f.Uint32Var(&o.tag, "stream-tag", 0, "keeps uses of one seed and position apart")
 	f.StringVar(&o.device, "device", sampler.Auto, "auto, cpu, cuda, cuda:N or sim:ARCH")
+	f.StringVar(&o.layout, "layout", string(manifest.RowMajor), "layout of the weights on the device: rowmajor, or packed, which is faster")
 	f.StringVar(&o.kernel, "kernel", "", "FILE.ptx: run this emitted kernel, by the manifest beside it")
 	f.StringVar(&o.tile, "tile", "", "tile of the GPU's kernel, as in m192n16k64s8c1, instead of the default")
 	return o.run
@@ -91,6 +93,12 @@ func (o *sampling) checkFlags(e *env) error {
 		return usagef("--scale is 0: want another number, or leave it out")
 	case o.score && !e.json:
 		return usagef("--score needs --json, where the scores are printed")
+	}
+	if _, err := manifest.ParseLayout(o.layout); err != nil {
+		return usagef("--layout: %v", err)
+	}
+	if o.kernel != "" && o.changed("layout") {
+		return usagef("--kernel and --layout exclude each other: the kernel has its layout")
 	}
 	if err := checkDevice(o.device); err != nil {
 		return err
@@ -151,13 +159,21 @@ func openDevice(e *env, name string) (*sampler.Device, error) {
 	return dev, nil
 }
 
+// headLayout is the layout that the kernel wants, or that was asked for.
+func (o *sampling) headLayout(spec sampler.Spec) sampler.Layout {
+	if spec.Artifact != nil {
+		return spec.Artifact.Manifest.Tile.Weights
+	}
+	return sampler.Layout(o.layout)
+}
+
 func (o *sampling) sampleOn(ctx context.Context, e *env, dev *sampler.Device, in *opened, spec sampler.Spec, rows sampler.Rows) (*sampler.Result, error) {
 	if a, info := spec.Artifact, dev.Info(); a != nil && a.Manifest.Arch != info.Arch {
 		return nil, fmt.Errorf("%s is a kernel for %s: device %s runs those for %s", o.kernel, a.Manifest.Arch, info.Name, info.Arch)
 	}
 	line := e.status()
 	defer line.clear()
-	head, err := dev.LoadHead(ctx, sampler.Weights{Source: in.watch(line), Vocab: in.vocab, Hidden: in.width})
+	head, err := dev.LoadHead(ctx, sampler.Weights{Source: in.watch(line), Vocab: in.vocab, Hidden: in.width, Layout: o.headLayout(spec)})
 	if err != nil {
 		return nil, err
 	}

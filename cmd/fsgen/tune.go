@@ -13,6 +13,7 @@ import (
 	"github.com/fsgen/fsgen/internal/bench"
 	"github.com/fsgen/fsgen/internal/tune"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/model"
 )
 
@@ -118,7 +119,8 @@ func (o *tuning) base() (c tune.Config, err error) {
 	if c.Computation.Sampler, err = ir.ParseSampler(o.sampler); err != nil {
 		return c, usagef("--sampler: %s", reason(err))
 	}
-	if err := tune.CheckLayout(o.weights); err != nil {
+	layout, err := manifest.ParseLayout(o.weights)
+	if err != nil {
 		return c, usagef("--weights: %v", err)
 	}
 	if o.changed("batch") {
@@ -126,7 +128,7 @@ func (o *tuning) base() (c tune.Config, err error) {
 			return c, err
 		}
 	}
-	c.Computation.Score, c.Layout = o.score, o.weights
+	c.Computation.Score, c.Layout = o.score, layout
 	return c, nil
 }
 

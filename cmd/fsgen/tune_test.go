@@ -92,7 +92,7 @@ func TestTunePrintsAndKeeps(t *testing.T) {
 	require.Len(t, lines, 3)
 	assert.Regexp(t, `^MODEL  BATCH  CANDIDATE +TIME +DEFAULT +GAIN$`, lines[0])
 	assert.Regexp(t, `^small      8  m192n8k64s\d+c1@120 +160.00 us +200.00 us +20.0%$`, lines[1])
-	assert.Regexp(t, `^small    256  m128n256k64s\d+c2@120 +160.00 us`, lines[2])
+	assert.Regexp(t, `^small    256  m192n128k64s\d+c2b@120 +160.00 us`, lines[2])
 
 	code, listed, _ := runIn(t.Context(), "tune", "ls")
 	assert.Equal(t, exitOK, code)

@@ -64,23 +64,31 @@ func runSuite(ctx context.Context, e *env, dev *sampler.Device, o verify.Options
 	line := e.status()
 	defer line.clear()
 	o.Progress = func(done, total int, what string) { line.set(fmt.Sprintf("%d/%d %s", done, total, what)) }
+	if !e.json {
+		o.Done = func(c verify.Check) {
+			line.clear()
+			printCheck(e, c)
+		}
+	}
 	return verify.Run(ctx, dev, o)
+}
+
+// printCheck prints what a check found, as soon as it is done.
+func printCheck(e *env, c verify.Check) {
+	mark := "ok  "
+	if !c.OK {
+		mark = "FAIL"
+	}
+	fmt.Fprintf(e.stdout, "%s %s: %d rows, %d near ties", mark, c.Name, c.Rows, c.NearTies)
+	if c.Detail != "" {
+		fmt.Fprintf(e.stdout, "; %s", c.Detail)
+	}
+	fmt.Fprintln(e.stdout)
 }
 
 func printReport(e *env, rep *verify.Report) error {
 	if e.json {
 		return json.NewEncoder(e.stdout).Encode(rep)
-	}
-	for _, c := range rep.Checks {
-		mark := "ok  "
-		if !c.OK {
-			mark = "FAIL"
-		}
-		fmt.Fprintf(e.stdout, "%s %s: %d rows, %d near ties", mark, c.Name, c.Rows, c.NearTies)
-		if c.Detail != "" {
-			fmt.Fprintf(e.stdout, "; %s", c.Detail)
-		}
-		fmt.Fprintln(e.stdout)
 	}
 	fmt.Fprintf(e.stdout, "%d passed, %d failed (suite %s, device %s, seed %d)\n", rep.Passed, rep.Failed, rep.Suite, rep.Device, rep.Seed)
 	return nil

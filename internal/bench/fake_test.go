@@ -126,7 +126,7 @@ func TestRunFromEndToEnd(t *testing.T) {
 		}
 	}
 	assert.Positive(t, read, "contenders with clocks")
-	assert.Equal(t, []string{"1 floor fsgen_stream, 132 CTAs", "1 fsgen-rowmajor fsgen_sm_90_m192n8k64s9c1_gumbel_temperature", "1 cublas cublasLt 13.1.2, algorithm 0 of 1",
+	assert.Equal(t, []string{"1 floor fsgen_stream, 132 CTAs", "1 fsgen-rowmajor fsgen_sm_90_m192n8k64s8c1_gumbel_temperature", "1 cublas cublasLt 13.1.2, algorithm 0 of 1",
 		"9 floor fsgen_stream, 132 CTAs", "9 fsgen-rowmajor fsgen_sm_90_m192n16k64s8c1_gumbel_temperature", "9 cublas cublasLt 13.1.2, algorithm 0 of 1"}, got)
 	for _, what := range []string{"loading weights", "preparing kernels", "batch 2 of 2 (B = 9): timing"} {
 		assert.True(t, said[what], what)

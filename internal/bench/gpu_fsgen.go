@@ -15,8 +15,15 @@ import (
 // heads make an LM head of the rig's weights, by layout. A layout that the sampler lacks has no entry.
 var heads = map[string]func(ctx context.Context, r *rig) (*sampler.Head, error){
 	RowMajor: func(_ context.Context, r *rig) (*sampler.Head, error) {
-		return r.dev.WrapHead(sampler.DeviceWeights{Ptr: uint64(r.weights.Ptr()), LD: r.ld, Vocab: r.cfg.Shape.Vocab, Hidden: r.cfg.Shape.Hidden})
+		return r.dev.WrapHead(r.deviceWeights(sampler.RowMajor))
 	},
+	Packed: func(_ context.Context, r *rig) (*sampler.Head, error) {
+		return r.dev.WrapHead(r.deviceWeights(sampler.Packed))
+	},
+}
+
+func (r *rig) deviceWeights(layout sampler.Layout) sampler.DeviceWeights {
+	return sampler.DeviceWeights{Ptr: uint64(r.weights.Ptr()), LD: r.ld, Vocab: r.cfg.Shape.Vocab, Hidden: r.cfg.Shape.Hidden, Layout: layout}
 }
 
 // supported says whether the sampler has a layout of weights.

@@ -28,7 +28,7 @@ func sample() *Report {
 		}
 		return s
 	}
-	contenders := []Contender{{Name: Floor, Kernel: "fsgen_stream, 132 CTAs"}, {Name: "fsgen-rowmajor", Kernel: "fsgen_sm_90_m192n8k64s9c1"}, {Name: Cublas, Kernel: "cublasLt 13.1.2, algorithm 2 of 8"}}
+	contenders := []Contender{{Name: Floor, Kernel: "fsgen_stream, 132 CTAs"}, {Name: "fsgen-rowmajor", Kernel: "fsgen_sm_90_m192n8k64s8c1"}, {Name: Cublas, Kernel: "cublasLt 13.1.2, algorithm 2 of 8"}}
 	for _, b := range []struct {
 		batch int
 		us    [3]float64

@@ -172,8 +172,11 @@ func (w *gpuWatch) enter(c *contest) error {
 	for _, x := range []struct {
 		to    *uint64
 		bytes []byte
-	}{{&a.Hidden, bytesOf(padded(in.hidden, w.shape.Hidden, a.HiddenLD))}, {&a.Seeds, bytesOf(in.rows.Seeds)}, {&a.Positions, bytesOf(in.rows.Positions)},
-		{&a.Temperature, bytesOf(in.rows.Temperature)}, {&a.Bias, bytesOf(in.rows.Bias)}, {&a.Mask, bytesOf(in.rows.Mask)}} {
+	}{
+		{&a.Hidden, bytesOf(padded(in.hidden, w.shape.Hidden, a.HiddenLD))}, {&a.Seeds, bytesOf(in.rows.Seeds)},
+		{&a.Positions, bytesOf(in.rows.Positions)}, {&a.Temperature, bytesOf(in.rows.Temperature)},
+		{&a.Bias, bytesOf(in.rows.Bias)}, {&a.Mask, bytesOf(in.rows.Mask)},
+	} {
 		buf, err := w.alloc(len(x.bytes))
 		if err != nil {
 			return err

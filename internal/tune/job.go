@@ -8,9 +8,9 @@ import (
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/autotune"
 	"github.com/fsgen/fsgen/gen"
-	"github.com/fsgen/fsgen/internal/bench"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
+	"github.com/fsgen/fsgen/templates"
 	"github.com/fsgen/fsgen/tiling"
 )
 
@@ -20,21 +20,10 @@ type Config struct {
 	Name        string
 	Shape       ir.Shape
 	Computation ir.Computation
-	// Layout is that of the weights: one that CheckLayout takes.
-	Layout string
+	// Layout is that of the weights, row-major if empty.
+	Layout sampler.Layout
 	// Batches are batch sizes; the buckets that serve them are tuned. None means all buckets.
 	Batches []int
-}
-
-// CheckLayout refuses a layout of weights that the sampler has no kernels for.
-func CheckLayout(layout string) error {
-	switch {
-	case layout == bench.RowMajor:
-		return nil
-	case slices.Contains(bench.LayoutNames, layout):
-		return fmt.Errorf("fsgen has no kernels for %s weights yet", layout)
-	}
-	return fmt.Errorf("unknown layout %q: want %s", layout, bench.RowMajor)
 }
 
 // widest is a batch size that the widest bucket serves; it serves all larger ones too.
@@ -69,8 +58,9 @@ func Job(dev *sampler.Device, cfg Config) (autotune.Job, error) {
 		return open(ctx, dev, cfg)
 	}}
 	for _, n := range Buckets(a, cfg.Batches) {
-		r := gen.Request{Arch: a, Computation: cfg.Computation.Normalize(), Shape: cfg.Shape, Batch: n}
-		j.Buckets = append(j.Buckets, autotune.Bucket{Key: autotune.NewKey(gpu, cfg.Layout, r), Request: r,
+		r := gen.Request{Arch: a, Computation: cfg.Computation.Normalize(), Shape: cfg.Shape, Batch: n,
+			Options: templates.Options{Weights: cfg.Layout}}
+		j.Buckets = append(j.Buckets, autotune.Bucket{Key: autotune.NewKey(gpu, string(r.Options.Layout()), r), Request: r,
 			Candidates: autotune.Candidates(a, r.Computation, r.Shape, n, gpu.Multiprocessors)})
 	}
 	return j, nil
@@ -81,7 +71,7 @@ func open(ctx context.Context, dev *sampler.Device, cfg Config) (autotune.Closab
 	if err != nil {
 		return nil, err
 	}
-	r, err := newRunner(ctx, dev, cfg.Computation, cfg.Shape, w)
+	r, err := newRunner(ctx, dev, cfg, w)
 	if err != nil {
 		return nil, err
 	}

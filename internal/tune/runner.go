@@ -18,6 +18,7 @@ type runner struct {
 	arch        arch.Arch
 	computation ir.Computation // normalized
 	shape       ir.Shape
+	layout      sampler.Layout
 	small       *sampler.Head   // of smallShape
 	heads       []*sampler.Head // of the shape, copies of one another
 	watch       stopwatch       // nil on devices that have no time to measure
@@ -48,12 +49,12 @@ type contest struct {
 	plans  map[autotune.Candidate][]*sampler.Plan
 }
 
-func newRunner(ctx context.Context, dev *sampler.Device, c ir.Computation, shape ir.Shape, watch stopwatch) (*runner, error) {
+func newRunner(ctx context.Context, dev *sampler.Device, cfg Config, watch stopwatch) (*runner, error) {
 	a, err := arch.Lookup(dev.Info().Arch)
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{dev: dev, arch: a, computation: c.Normalize(), shape: shape, watch: watch, sample: sampleOnce}
+	r := &runner{dev: dev, arch: a, computation: cfg.Computation.Normalize(), shape: cfg.Shape, layout: cfg.Layout, watch: watch, sample: sampleOnce}
 	if err := r.load(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -65,7 +66,8 @@ func sampleOnce(ctx context.Context, p *sampler.Plan, in *inputs) (*sampler.Resu
 }
 
 func (r *runner) load(ctx context.Context) (err error) {
-	if r.small, err = r.dev.LoadHead(ctx, sampler.Weights{Source: smallWeights(), Vocab: smallShape.Vocab, Hidden: smallShape.Hidden}); err != nil {
+	small := sampler.Weights{Source: smallWeights(), Vocab: smallShape.Vocab, Hidden: smallShape.Hidden, Layout: r.layout}
+	if r.small, err = r.dev.LoadHead(ctx, small); err != nil {
 		return err
 	}
 	copies, weights := 1, newWeights(r.shape.Hidden, poolValues)
@@ -73,7 +75,7 @@ func (r *runner) load(ctx context.Context) (err error) {
 		copies = r.watch.copies(weightBytes(r.shape))
 	}
 	for range copies {
-		h, err := r.dev.LoadHead(ctx, sampler.Weights{Source: weights, Vocab: r.shape.Vocab, Hidden: r.shape.Hidden})
+		h, err := r.dev.LoadHead(ctx, sampler.Weights{Source: weights, Vocab: r.shape.Vocab, Hidden: r.shape.Hidden, Layout: r.layout})
 		if err != nil {
 			return err
 		}
@@ -85,7 +87,8 @@ func (r *runner) load(ctx context.Context) (err error) {
 func weightBytes(s ir.Shape) uint64 { return 2 * uint64(s.Vocab) * uint64(s.Hidden) }
 
 func (r *runner) spec(c autotune.Candidate) sampler.Spec {
-	return sampler.Spec{Chain: r.computation.Chain, Sampler: r.computation.Sampler, Score: r.computation.Score, MaxBatch: r.batch(), Tile: c.Tile, CTAs: c.CTAs}
+	k := r.computation
+	return sampler.Spec{Chain: k.Chain, Sampler: k.Sampler, Score: k.Score, MaxBatch: r.batch(), Tile: c.Tile, CTAs: c.CTAs}
 }
 
 func (r *runner) batch() int {
@@ -112,7 +115,8 @@ func (r *runner) enter(ctx context.Context, batch int) error {
 	if err != nil {
 		return err
 	}
-	r.at = &contest{batch: batch, oracle: o, in: newInputs(r.computation, r.shape, batch), plans: map[autotune.Candidate][]*sampler.Plan{}}
+	r.at = &contest{batch: batch, oracle: o, in: newInputs(r.computation, r.shape, batch),
+		plans: map[autotune.Candidate][]*sampler.Plan{}}
 	if r.at.want, err = r.run(ctx, r.heads[0], autotune.Candidate{Tile: first.Tile}, r.at.in); err != nil {
 		err = fmt.Errorf("the default tile %s: %w", first.Tile, errors.Join(err, r.leave()))
 	}

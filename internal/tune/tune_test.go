@@ -25,7 +25,7 @@ func simRunner(t *testing.T, c ir.Computation, watch stopwatch) *runner {
 	t.Cleanup(func() { smallShape = saved })
 	dev, err := sampler.Open("sim:sm_90")
 	require.NoError(t, err)
-	r, err := newRunner(t.Context(), dev, c, ir.Shape{Vocab: 600, Hidden: 64}, watch)
+	r, err := newRunner(t.Context(), dev, Config{Computation: c, Shape: ir.Shape{Vocab: 600, Hidden: 64}}, watch)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, r.Close())
@@ -161,12 +161,6 @@ func TestBuckets(t *testing.T) {
 	assert.Equal(t, 16, Buckets(arch.SM100, nil)[0])
 	assert.Equal(t, []int{8, 16, 128, 256}, Buckets(arch.SM90, []int{1000, 100, 1, 8, 9, 128, 200, 1 << 20}))
 	assert.Equal(t, []int{16}, Buckets(arch.SM100, []int{1, 8, 16}))
-}
-
-func TestLayouts(t *testing.T) {
-	assert.NoError(t, CheckLayout("rowmajor"))
-	assert.ErrorContains(t, CheckLayout("packed"), "no kernels for packed weights yet")
-	assert.ErrorContains(t, CheckLayout("row-major"), "unknown layout")
 }
 
 // TestMatrix holds that rows differ from each other and come out the same however they are read.

@@ -32,6 +32,9 @@ func table(header string, rows ...string) string {
 
 // The tables of docs/simulation.md are what the sources and the recordings say: -update writes them.
 func TestSimulationPage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the corpus on the simulator: not under -short")
+	}
 	if _, err := os.Stat("../../go.mod"); err != nil {
 		t.Skip("not in a checkout: ", err)
 	}
@@ -39,6 +42,9 @@ func TestSimulationPage(t *testing.T) {
 	require.NoError(t, err)
 	text := fill(t, string(page), "findings", findingsTable(t))
 	text = fill(t, text, "mutants", mutantsTable(t))
+	rec, tiles := heldRecording(t)
+	text = fill(t, text, "recorded", recordedTable(rec, tiles))
+	text = fill(t, text, "hardware", hardwareTable(t, rec))
 	golden.File(t, simulationPage, []byte(text))
 }
 
@@ -92,4 +98,36 @@ func mutantsTable(t *testing.T) string {
 	return fmt.Sprintf("%d faults: %d gave a finding, %d a wrong result, %d were refused when the kernel was loaded.\n\n",
 		len(rows), reported, len(rows)-reported-refused, refused) +
 		table("| kernel | fault | seen as |", rows...)
+}
+
+// recordedTable says how the simulator agrees with a recording, tile by tile.
+func recordedTable(rec *recording, tiles map[string]*agreement) string {
+	var rows []string
+	line := func(name string, a *agreement) {
+		status := fmt.Sprintf("%d / %d / %d / %d", a.statuses[0], a.statuses[1], a.statuses[2], a.statuses[3])
+		rows = append(rows, fmt.Sprintf("| %s | %d | %d | %s | 0 | %d | %.2f | %d of %d |", name, a.trials, a.rows, status, a.sameBits, a.worst, a.samePTX, a.trials))
+	}
+	for _, tile := range corpusTiles() {
+		line(tile.String(), tiles[tile.String()])
+	}
+	line("all", total(tiles))
+	return fmt.Sprintf("%s, driver %s, %s, against `sim:%s`:\n\n", rec.GPU, rec.Driver, rec.Date, corpusArch.Name) +
+		table("| tile | problems | rows | statuses | tokens or statuses that differ | scores equal to the bit | largest difference of scores | PTX as recorded |", rows...)
+}
+
+// hardwareTable says what ran on which machine: nothing that is not written down elsewhere.
+func hardwareTable(t *testing.T, rec *recording) string {
+	makefile, err := os.ReadFile("../../Makefile")
+	require.NoError(t, err)
+	version := func(name string) string {
+		m := regexp.MustCompile(`(?m)^` + name + `_VERSION \?= (\S+)$`).FindSubmatch(makefile)
+		require.NotNil(t, m, "Makefile has no %s_VERSION", name)
+		return string(m[1])
+	}
+	return table(fmt.Sprintf("| kernels | %s, driver %s | simulator | ptxas %s | nvdisasm %s |", rec.GPU, rec.Driver, version("PTXAS"), version("NVDISASM")),
+		"| sm_90 | run: tests, `fsgen verify`, benchmarks, the table above | run: tests, `--suite quick`, the table above | "+
+			"every variant assembles for sm_90a without spills | HGMMA inside the main loop, no local memory |",
+		"| sm_100 | not run, nor on any other GPU: no B200 or B300 was at hand | run: tests, `--suite quick`, planted faults | "+
+			"every variant assembles for sm_100f without spills | UTCHMMA inside the main loop, no local memory |",
+		"| sm_120 | refused by name, on every path | refused | | |")
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,6 +84,53 @@ func (r *recording) encode() ([]byte, error) {
 	}
 	out.WriteString("]}\n")
 	return out.Bytes(), nil
+}
+
+// recordingPath is the recording that CI compares with.
+const recordingPath = "testdata/h200.json"
+
+func readRecording(path string) (*recording, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, howToRecord)
+	}
+	r := &recording{}
+	return r, json.Unmarshal(text, r)
+}
+
+// held is the recording with how the simulator agrees with it; the corpus is run once.
+type held struct {
+	rec   *recording
+	tiles map[string]*agreement
+	err   error
+}
+
+var (
+	holdOnce sync.Once
+	holding  held
+)
+
+// heldRecording runs the corpus on the simulator and wants the GPU's answers.
+func heldRecording(t *testing.T) (*recording, map[string]*agreement) {
+	holdOnce.Do(func() {
+		if holding.rec, holding.err = readRecording(recordingPath); holding.err == nil {
+			holding.tiles, holding.err = hold(t.Context(), corpus(t), holding.rec)
+		}
+	})
+	require.NoError(t, holding.err)
+	return holding.rec, holding.tiles
+}
+
+// TestRecorded: the same kernels and buffers give the same on the simulator as on the GPU that was recorded.
+func TestRecorded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the corpus on the simulator: not under -short")
+	}
+	rec, tiles := heldRecording(t)
+	for what, text := range map[string]string{"GPU": rec.GPU, "driver": rec.Driver, "date": rec.Date} {
+		require.NotEmpty(t, text, what)
+	}
+	t.Logf("%s, driver %s, %s: %s", rec.GPU, rec.Driver, rec.Date, total(tiles))
 }
 
 // howToRecord is what to do about a recording that is not there or too old.

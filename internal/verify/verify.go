@@ -19,6 +19,8 @@ type Options struct {
 	Draws int64
 	// Progress, where not nil, hears how many checks are done and what runs now. It is called from one goroutine at a time.
 	Progress func(done, total int, what string)
+	// Done, where not nil, hears of every check when it has been made, from the same goroutine.
+	Done func(Check)
 }
 
 // Check is what one check found.

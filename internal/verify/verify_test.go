@@ -71,7 +71,7 @@ func TestReportAsJSON(t *testing.T) {
 	rep := &Report{Suite: "exact", Seed: math.MaxUint64}
 	p := &probe{Check: &Check{Name: "impossible"}}
 	require.Error(t, p.judge(stats.Never("never", 10, 1)))
-	rep.add(*p.Check)
+	new(run).add(rep, *p.Check)
 	text, err := json.Marshal(rep)
 	require.NoError(t, err, "an infinite z too")
 	var back Report

@@ -1,0 +1,78 @@
+package sampler
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/sim"
+	"github.com/fsgen/fsgen/templates"
+)
+
+// Every value stands once, at the place that the layout says, and everything else is zero.
+func TestPackRows(t *testing.T) {
+	for _, shape := range [][2]int{{1, 1}, {64, 64}, {65, 72}, {130, 9}, {127, 200}} {
+		v, d := shape[0], shape[1]
+		ld := alignedLD(d)
+		packed := packRows(numbered(v, d, ld), v, d, ld)
+		down, across := manifest.PackedBlocks(v, d)
+		require.Len(t, packed, down*across*manifest.PackedBlock/2)
+		seen := 0
+		for at, x := range packed {
+			block, in := at/4096, at%4096
+			row, unit := block/across*64+in/64, in%64/8
+			column := block%across*64 + (unit^row%8)*8 + in%8
+			want := uint16(0)
+			if row < v && column < d {
+				want = number(row, column)
+				seen++
+			}
+			require.Equal(t, want, x, "%d x %d at %d: row %d, column %d", v, d, at, row, column)
+		}
+		require.Equal(t, v*d, seen)
+	}
+}
+
+func number(row, column int) uint16 { return uint16(row*251+column*7) | 1 }
+
+// numbered is a matrix whose padding holds what must not be read.
+func numbered(v, d, ld int) []uint16 {
+	rows := make([]uint16, v*ld)
+	for i := range rows {
+		rows[i] = 0xDEAD
+		if i%ld < d {
+			rows[i] = number(i/ld, i%ld)
+		}
+	}
+	return rows
+}
+
+// The kernel that packs does what packRows does, on both architectures, whatever stands behind the rows.
+func TestPackKernel(t *testing.T) {
+	for _, a := range arch.All() {
+		k, err := templates.Pack(a)
+		require.NoError(t, err)
+		m := &manifest.Kernel{Entry: k.Entry.Name, Arch: a.Name, Params: k.Params,
+			Launch: manifest.Launch{Block: [3]int{templates.PackThreads, 1, 1}, Cluster: [3]int{1, 1, 1}}}
+		p, err := sim.Load(k.Module.String(), m)
+		require.NoError(t, err)
+		for _, shape := range [][2]int{{1, 1}, {65, 72}, {130, 9}, {100, 64}} {
+			v, d := shape[0], shape[1]
+			ld := alignedLD(d) + 8
+			rows := numbered(v, d, ld)
+			want := packRows(rows, v, d, ld)
+			mem := sim.NewMemory()
+			out := mem.Alloc("packed", 2*len(want))
+			rep, err := p.Run(t.Context(), mem, sim.Launch{CTAs: 3, Seed: 1,
+				Pointers: map[string]uint64{"source": mem.Put("source", asBytes(rows)).Addr, "packed": out.Addr},
+				Scalars:  map[string]uint32{"stride": uint32(2 * ld), "rows": uint32(v), "columns": uint32(d)}})
+			require.NoError(t, err)
+			require.NoError(t, rep.Err())
+			got := make([]byte, 2*len(want))
+			out.Read(0, got)
+			require.Equal(t, asBytes(want), got, "%s %d x %d", a.Name, v, d)
+		}
+	}
+}

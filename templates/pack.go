@@ -1,0 +1,131 @@
+package templates
+
+import (
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/ptx"
+)
+
+// Entry and shape of the kernel that packs weights.
+const (
+	PackEntry   = "fsgen_pack"
+	PackThreads = 256
+)
+
+// packUnits is the 16-byte units of a block.
+const packUnits = manifest.PackedBlock / 16
+
+// Pack builds the kernel that packs weights: fsgen_pack(source, stride, rows, columns, packed) copies rows of bf16 that lie
+// stride bytes apart into packed blocks (manifest.Packed), the first row into the first block. Source and stride are
+// multiples of 16 bytes. Any grid is right.
+func Pack(a arch.Arch) (*Kernel, error) {
+	m := ptx.NewModule(a.Target)
+	m.Comment("Packs weights: rows to swizzled blocks of 64 rows by 64 columns.")
+	f := m.Entry(PackEntry)
+	f.Reqntid(PackThreads, 1, 1)
+	sig := signature{f: f}
+	p := &packer{f: f}
+	source, stride := sig.pointer("source", "bf16", "rows x stride", "read"), sig.scalar("stride")
+	rows, columns := sig.scalar("rows"), sig.scalar("columns")
+	packed := sig.pointer("packed", "bf16", "rows x columns, packed", "write")
+	p.stride, p.rows, p.columns = loadU32(f, stride, "stride"), loadU32(f, rows, "rows"), loadU32(f, columns, "columns")
+	p.source, p.packed = loadPointer(f, source, "source"), loadPointer(f, packed, "packed")
+	p.build()
+	if err := m.Err(); err != nil {
+		return nil, err
+	}
+	return &Kernel{Module: m, Entry: f, Params: sig.finish()}, nil
+}
+
+type packer struct {
+	f                     *ptx.Func
+	stride, rows, columns ptx.B32
+	source, packed        ptx.B64
+}
+
+// build has each thread write units, a grid apart.
+func (p *packer) build() {
+	f := p.f
+	across, down, units := f.B32("across"), f.B32("down"), f.B64("units")
+	f.AddU32(across, p.columns, ptx.Imm(manifest.PackedCols-1))
+	f.ShrU32(across, across, ptx.Imm(6))
+	f.AddU32(down, p.rows, ptx.Imm(manifest.PackedRows-1))
+	f.ShrU32(down, down, ptx.Imm(6))
+	f.MulWideU32(units, across, down)
+	f.ShlB64(units, units, ptx.Imm(9))
+	at, step := globalThread(f)
+	past, done := f.Pred("past"), f.Label("done")
+	loop := f.Here("pack_unit")
+	f.SetpU64(ptx.GE, past, at, units)
+	f.Bra(done).If(past)
+	p.unit(at, across)
+	f.AddU64(at, at, step)
+	f.Bra(loop)
+	f.Place(done)
+	f.Ret()
+}
+
+// unit packs one 16-byte unit: that at place `at` of the result.
+func (p *packer) unit(at ptx.B64, across ptx.B32) {
+	f := p.f
+	wide, block, unit, row, column := f.B64(), f.B32("block"), f.B32("unit"), f.B32("row"), f.B32("column")
+	f.ShrU64(wide, at, ptx.Imm(9))
+	f.CvtU32U64(block, wide)
+	f.CvtU32U64(unit, at)
+	f.AndB32(unit, unit, ptx.Imm(packUnits-1))
+	down, first := f.B32(), f.B32()
+	f.DivU32(down, block, across)
+	f.MulLoU32(first, down, across)
+	f.SubU32(first, block, first)
+	f.ShrU32(row, unit, ptx.Imm(3))
+	f.XorB32(column, unit, row) // the swizzle: bits 0 to 2 of the row
+	f.AndB32(column, column, ptx.Imm(7))
+	f.ShlB32(column, column, ptx.Imm(3))
+	f.MadLoU32(column, first, ptx.Imm(manifest.PackedCols), column)
+	f.MadLoU32(row, down, ptx.Imm(manifest.PackedRows), row)
+	words := p.load(row, column)
+	dst := f.B64("dst")
+	f.ShlB64(dst, at, ptx.Imm(4))
+	f.AddU64(dst, dst, p.packed)
+	f.StGlobalV4B32(dst, words)
+}
+
+// load reads eight values of a row from a column on; those outside are zero.
+func (p *packer) load(row, column ptx.B32) []ptx.B32 {
+	f := p.f
+	words := f.NewB32s("unit_words", 4)
+	for _, w := range words {
+		f.MovB32(w, ptx.Imm(0))
+	}
+	inside, whole, loaded := f.Pred("inside"), f.Pred("whole"), f.Label("loaded")
+	f.SetpU32(ptx.LT, inside, row, p.rows)
+	f.Bra(loaded).IfNot(inside)
+	src, bytes, end := f.B64("src"), f.B64(), f.B32("end")
+	f.MadWideU32(src, row, p.stride, p.source)
+	f.MulWideU32(bytes, column, ptx.Imm(2))
+	f.AddU64(src, src, bytes)
+	f.AddU32(end, column, ptx.Imm(8))
+	f.SetpU32(ptx.LE, whole, end, p.columns)
+	f.LdGlobalV4B32(words, src).If(whole)
+	f.Bra(loaded).If(whole)
+	for i, w := range words {
+		for j := range 2 {
+			p.value(w, src, column, 2*i+j)
+		}
+	}
+	f.Place(loaded)
+	return words
+}
+
+// value adds the i-th value of a unit that the row's end cuts.
+func (p *packer) value(word ptx.B32, src ptx.B64, column ptx.B32, i int) {
+	f := p.f
+	at, there, half, wide := f.B32(), f.Pred("there"), f.B16("value"), f.B32()
+	f.AddU32(at, column, ptx.Imm(i))
+	f.SetpU32(ptx.LT, there, at, p.columns)
+	f.MovB16(half, ptx.Imm(0))
+	f.LdGlobalB16(half, src.Off(2*i)).If(there)
+	f.CvtU32U16(wide, half)
+	f.ShlB32(wide, wide, ptx.Imm(16*(i%2)))
+	f.OrB32(word, word, wide)
+}
