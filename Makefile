@@ -77,8 +77,7 @@ vuln:
 fuzz:
 	@for file in $$(git ls-files -co --exclude-standard '*_test.go' | xargs grep -lE '^func Fuzz' | sort); do \
 		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file); do \
-			echo "== $$target of ./$$(dirname $$file)"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file) | tail -n 2; \
+			.ci/fuzz $$target ./$$(dirname $$file) $(FUZZTIME) || exit 1; \
 		done; \
 	done
 
