@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/fsgen/fsgen/driver"
+	"github.com/fsgen/fsgen/internal/closing"
 	"github.com/fsgen/fsgen/internal/cublas"
 )
 
@@ -33,8 +34,8 @@ func (r *rig) openBLAS() (*blas, error) {
 	if err := r.ctx.Do(func() error { b.handle, err = b.lib.Create(); return err }); err != nil {
 		return nil, err
 	}
-	r.keep(closer(func() error { return r.ctx.Do(b.handle.Close) }))
-	b.workspace, err = alloc(r.ctx, &r.scope, cublas.WorkspaceBytes)
+	r.Keep(closer(func() error { return r.ctx.Do(b.handle.Close) }))
+	b.workspace, err = alloc(r.ctx, &r.Scope, cublas.WorkspaceBytes)
 	return b, err
 }
 
@@ -47,7 +48,7 @@ type product struct {
 }
 
 // contender makes the contender of a batch size: the fastest of the proposed algorithms, its logits looked at.
-func (b *blas) contender(ctx context.Context, s *scope, batch int) (Contender, error) {
+func (b *blas) contender(ctx context.Context, s *closing.Scope, batch int) (Contender, error) {
 	p := &product{b: b, batch: batch}
 	if err := p.open(s); err != nil {
 		return Contender{}, err
@@ -72,7 +73,7 @@ func (b *blas) contender(ctx context.Context, s *scope, batch int) (Contender, e
 }
 
 // open makes the descriptors and the memory for the logits.
-func (p *product) open(s *scope) (err error) {
+func (p *product) open(s *closing.Scope) (err error) {
 	r := p.b.r
 	if p.logits, err = alloc(r.ctx, s, 2*uint64(p.batch)*uint64(r.cfg.Shape.Vocab)); err != nil {
 		return err
@@ -81,13 +82,13 @@ func (p *product) open(s *scope) (err error) {
 	if err := r.ctx.Do(func() error { p.m, err = p.b.handle.NewMatmul(shape, algorithms); return err }); err != nil {
 		return err
 	}
-	s.keep(closer(func() error { return r.ctx.Do(p.m.Close) }))
+	s.Keep(closer(func() error { return r.ctx.Do(p.m.Close) }))
 	return nil
 }
 
 // try runs an algorithm once onto poison, outside any graph, since it may load code then, checks what it wrote and makes a
 // contender of it.
-func (p *product) try(ctx context.Context, s *scope, algorithm int) (Contender, error) {
+func (p *product) try(ctx context.Context, s *closing.Scope, algorithm int) (Contender, error) {
 	r := p.b.r
 	args := cublas.Args{Hidden: r.inputs.hidden, Weights: uint64(r.weights.Ptr()), Logits: uint64(p.logits.Ptr()), Workspace: uint64(p.b.workspace.Ptr())}
 	enqueue := func() error {

@@ -29,7 +29,7 @@ func (r *rig) floor() (Contender, error) {
 	if err != nil {
 		return Contender{}, err
 	}
-	r.keep(mod)
+	r.Keep(mod)
 	fn, err := mod.Function(templates.StreamEntry)
 	if err != nil {
 		return Contender{}, err
@@ -46,7 +46,7 @@ func (r *rig) floorContender(fn *driver.Function) (Contender, error) {
 	if err != nil {
 		return Contender{}, err
 	}
-	sink, err := alloc(r.ctx, &r.scope, 4)
+	sink, err := alloc(r.ctx, &r.Scope, 4)
 	if err != nil {
 		return Contender{}, err
 	}
@@ -58,5 +58,5 @@ func (r *rig) floorContender(fn *driver.Function) (Contender, error) {
 	params.SetUint32(1, uint32(r.weights.Size()/templates.StreamBlock))
 	params.SetPtr(2, sink.Ptr())
 	cfg := driver.LaunchConfig{Grid: driver.Dim3{X: uint32(ctas)}, Block: driver.Dim3{X: templates.StreamThreads}, SharedBytes: templates.StreamShared}
-	return r.graph(&r.scope, Floor, fmt.Sprintf("%s, %d CTAs", templates.StreamEntry, ctas), func() error { return r.stream.Launch(fn, cfg, params) })
+	return r.graph(&r.Scope, Floor, fmt.Sprintf("%s, %d CTAs", templates.StreamEntry, ctas), func() error { return r.stream.Launch(fn, cfg, params) })
 }

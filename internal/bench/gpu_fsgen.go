@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fsgen/fsgen/driver"
+	"github.com/fsgen/fsgen/internal/closing"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
 )
@@ -48,12 +49,12 @@ func (r *rig) plans(ctx context.Context) (out []layoutPlan, err error) {
 		if err != nil {
 			return nil, err
 		}
-		r.keep(head)
+		r.Keep(head)
 		plan, err := head.Plan(ctx, sampler.Spec{Chain: c.Chain, Sampler: c.Sampler, MaxBatch: slices.Max(r.cfg.Batches)})
 		if err != nil {
 			return nil, err
 		}
-		r.keep(plan)
+		r.Keep(plan)
 		out = append(out, layoutPlan{"fsgen-" + layout, plan})
 	}
 	return out, nil
@@ -71,7 +72,7 @@ type sampling struct {
 }
 
 // fsgen makes a contender of a plan, once its tokens have been looked at. Call check again when it has been timed.
-func (r *rig) fsgen(ctx context.Context, s *scope, p layoutPlan, batch int) (*sampling, error) {
+func (r *rig) fsgen(ctx context.Context, s *closing.Scope, p layoutPlan, batch int) (*sampling, error) {
 	x := &sampling{r: r, batch: batch}
 	if err := x.open(s, p.plan); err != nil {
 		return nil, err
@@ -104,12 +105,12 @@ func (x *sampling) sample(ctx context.Context, plan *sampler.Plan) (kernel strin
 }
 
 // open allocates the launcher and the outputs, and lays out the arguments.
-func (x *sampling) open(s *scope, plan *sampler.Plan) (err error) {
+func (x *sampling) open(s *closing.Scope, plan *sampler.Plan) (err error) {
 	r := x.r
 	if x.launcher, err = plan.NewLauncher(x.batch); err != nil {
 		return err
 	}
-	s.keep(x.launcher)
+	s.Keep(x.launcher)
 	for _, buf := range []**driver.Buffer{&x.tokens, &x.status} {
 		if *buf, err = alloc(r.ctx, s, 4*uint64(x.batch)); err != nil {
 			return err

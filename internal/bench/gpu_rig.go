@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,24 +13,11 @@ import (
 	"unsafe"
 
 	"github.com/fsgen/fsgen/driver"
+	"github.com/fsgen/fsgen/internal/closing"
 	"github.com/fsgen/fsgen/internal/nvml"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
 )
-
-// scope closes what was opened in it, last first.
-type scope []io.Closer
-
-func (s *scope) keep(c io.Closer) { *s = append(*s, c) }
-
-func (s *scope) close() error {
-	var errs []error
-	for _, c := range slices.Backward(*s) {
-		errs = append(errs, c.Close())
-	}
-	*s = nil
-	return errors.Join(errs...)
-}
 
 // closer makes a function an io.Closer.
 type closer func() error
@@ -40,7 +26,7 @@ func (f closer) Close() error { return f() }
 
 // rig is a GPU with the inputs of every contender in its memory, and a stopwatch.
 type rig struct {
-	scope
+	closing.Scope
 	cfg    *Config
 	dev    *sampler.Device
 	gpu    *driver.Device
@@ -85,16 +71,16 @@ func (r *rig) open(ctx context.Context) (err error) {
 	if r.ctx, err = r.gpu.Context(); err != nil {
 		return err
 	}
-	r.keep(r.ctx)
+	r.Keep(r.ctx)
 	if r.stream, err = r.ctx.NewStream(); err != nil {
 		return err
 	}
-	r.keep(r.stream)
+	r.Keep(r.stream)
 	for _, e := range []**driver.Event{&r.start, &r.end} {
 		if *e, err = r.ctx.NewEvent(true); err != nil {
 			return err
 		}
-		r.keep(*e)
+		r.Keep(*e)
 	}
 	r.device = Device{Name: r.gpu.Name(), Driver: strings.TrimSuffix(fmt.Sprintf("CUDA %s, release %s", drv.Version(), drv.Release()), ", release ")}
 	r.watch()
@@ -107,7 +93,7 @@ func (r *rig) watch() {
 	if err != nil {
 		return
 	}
-	r.keep(lib)
+	r.Keep(lib)
 	d, err := lib.Device(fmt.Sprint(r.gpu.UUID()))
 	if err != nil {
 		return
@@ -140,7 +126,7 @@ func (r *rig) fill(ctx context.Context) (err error) {
 		if len(x.bytes) == 0 {
 			continue
 		}
-		buf, err := alloc(r.ctx, &r.scope, uint64(len(x.bytes)))
+		buf, err := alloc(r.ctx, &r.Scope, uint64(len(x.bytes)))
 		if err != nil {
 			return err
 		}
@@ -158,7 +144,7 @@ const chunkBytes = 32 << 20
 // upload makes a matrix of rows ld values apart in the device's memory, and zeros up to a whole block of the floor's.
 func (r *rig) upload(ctx context.Context, what string, m matrix, rows int) (*driver.Buffer, error) {
 	size := uint64(rows) * uint64(r.ld) * 2
-	buf, err := alloc(r.ctx, &r.scope, roundUp(size))
+	buf, err := alloc(r.ctx, &r.Scope, roundUp(size))
 	if err != nil {
 		return nil, err
 	}
@@ -182,17 +168,17 @@ func (r *rig) upload(ctx context.Context, what string, m matrix, rows int) (*dri
 	return buf, nil
 }
 
-func alloc(ctx *driver.Context, s *scope, size uint64) (*driver.Buffer, error) {
+func alloc(ctx *driver.Context, s *closing.Scope, size uint64) (*driver.Buffer, error) {
 	buf, err := ctx.Alloc(size)
 	if err != nil {
 		return nil, err
 	}
-	s.keep(buf)
+	s.Keep(buf)
 	return buf, nil
 }
 
 // graph makes a contender of a launch: a graph of as many of them as a replay has.
-func (r *rig) graph(s *scope, name, kernel string, launch func() error) (Contender, error) {
+func (r *rig) graph(s *closing.Scope, name, kernel string, launch func() error) (Contender, error) {
 	g, err := r.stream.Capture(func() error {
 		for range r.cfg.Method.Launches {
 			if err := launch(); err != nil {
@@ -209,7 +195,7 @@ func (r *rig) graph(s *scope, name, kernel string, launch func() error) (Contend
 	if err != nil {
 		return Contender{}, err
 	}
-	s.keep(exec)
+	s.Keep(exec)
 	return Contender{Name: name, Kernel: kernel, Replay: func(ctx context.Context, during func()) (time.Duration, error) {
 		return r.replay(ctx, exec, during)
 	}}, nil
@@ -238,7 +224,7 @@ func (r *rig) close() error {
 	if r.ctx != nil {
 		_ = r.ctx.Synchronize() // a fault there has been met already, by what was timed
 	}
-	return r.scope.close()
+	return r.Scope.CloseAll()
 }
 
 // bytesOf views a slice of numbers as bytes.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/internal/closing"
 	"github.com/fsgen/fsgen/sampler"
 )
 
@@ -68,7 +69,7 @@ func (r *rig) run(ctx context.Context) (*Report, error) {
 
 // contest is the contenders of one batch size.
 type contest struct {
-	scope
+	closing.Scope
 	batch     int
 	list      []Contender
 	samplings []*sampling
@@ -83,7 +84,7 @@ func (r *rig) runBatch(ctx context.Context, rep *Report, f *field, i int) (err e
 	}
 	defer func() {
 		_ = r.stream.Synchronize(context.Background()) // what a cancelled replay left
-		if closeErr := c.close(); err == nil {
+		if closeErr := c.CloseAll(); err == nil {
 			err = closeErr
 		}
 	}()
@@ -109,7 +110,7 @@ func (r *rig) runBatch(ctx context.Context, rep *Report, f *field, i int) (err e
 func (c *contest) enterFsgen(ctx context.Context, r *rig, plans []layoutPlan) error {
 	for i, p := range plans {
 		c.say(i, len(plans), "checking tokens")
-		x, err := r.fsgen(ctx, &c.scope, p, c.batch)
+		x, err := r.fsgen(ctx, &c.Scope, p, c.batch)
 		if err != nil {
 			return fmt.Errorf("%s at batch %d: %w", p.name, c.batch, err)
 		}
@@ -121,7 +122,7 @@ func (c *contest) enterFsgen(ctx context.Context, r *rig, plans []layoutPlan) er
 // enterPeer goes on without a peer that does not work, unless nothing works any more.
 func (c *contest) enterPeer(ctx context.Context, rep *Report, peer *blas) error {
 	c.say(0, 1, "choosing cuBLAS's algorithm")
-	x, err := peer.contender(ctx, &c.scope, c.batch)
+	x, err := peer.contender(ctx, &c.Scope, c.batch)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

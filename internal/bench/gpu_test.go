@@ -4,6 +4,7 @@ package bench
 
 import (
 	"bytes"
+	"github.com/fsgen/fsgen/internal/closing"
 	"math"
 	"os"
 	"slices"
@@ -73,7 +74,7 @@ func TestGPUCublasGivesTheLogits(t *testing.T) {
 	}
 	t.Logf("cublasLt %s, %s", b.lib.Version(), b.lib.Path())
 	for _, batch := range cfg.Batches {
-		var s scope
+		var s closing.Scope
 		p := &product{b: b, batch: batch}
 		require.NoError(t, p.open(&s))
 		for algorithm := range p.m.Algorithms() {
@@ -92,7 +93,7 @@ func TestGPUCublasGivesTheLogits(t *testing.T) {
 			}
 		}
 		require.NoError(t, r.stream.Synchronize(t.Context()))
-		require.NoError(t, s.close())
+		require.NoError(t, s.CloseAll())
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,27 +13,14 @@ import (
 
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/internal/bench"
+	"github.com/fsgen/fsgen/internal/closing"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
 )
 
-// scope closes what was opened in it, last first.
-type scope []io.Closer
-
-func (s *scope) keep(c io.Closer) { *s = append(*s, c) }
-
-func (s *scope) close() error {
-	var errs []error
-	for _, c := range slices.Backward(*s) {
-		errs = append(errs, c.Close())
-	}
-	*s = nil
-	return errors.Join(errs...)
-}
-
 // gpuWatch times launches between events of the device's primary context, which the sampler uses too.
 type gpuWatch struct {
-	scope
+	closing.Scope
 	gpu        *driver.Device
 	ctx        *driver.Context
 	stream     *driver.Stream
@@ -48,7 +33,7 @@ type gpuWatch struct {
 
 // track is a contest's part on the device: the inputs, and a lane for each candidate, by its first plan.
 type track struct {
-	scope
+	closing.Scope
 	contest *contest
 	args    sampler.DeviceArgs // without outputs
 	lanes   map[*sampler.Plan]*lane
@@ -68,7 +53,7 @@ const replayTime = 5 * time.Millisecond
 func openStopwatch(dev *sampler.Device, c ir.Computation, shape ir.Shape) (stopwatch, error) {
 	w := &gpuWatch{shape: shape, chain: c.Normalize().Chain}
 	if err := w.open(dev); err != nil {
-		return nil, errors.Join(err, w.scope.close())
+		return nil, errors.Join(err, w.Scope.CloseAll())
 	}
 	w.launches = w.replayLength()
 	return w, nil
@@ -98,16 +83,16 @@ func (w *gpuWatch) open(dev *sampler.Device) error {
 	if w.ctx, err = w.gpu.Context(); err != nil {
 		return err
 	}
-	w.keep(w.ctx)
+	w.Keep(w.ctx)
 	if w.stream, err = w.ctx.NewStream(); err != nil {
 		return err
 	}
-	w.keep(w.stream)
+	w.Keep(w.stream)
 	for _, e := range []**driver.Event{&w.start, &w.end} {
 		if *e, err = w.ctx.NewEvent(true); err != nil {
 			return err
 		}
-		w.keep(*e)
+		w.Keep(*e)
 	}
 	return nil
 }
@@ -193,7 +178,7 @@ func (w *gpuWatch) enter(c *contest) error {
 func (w *gpuWatch) alloc(bytes int) (*driver.Buffer, error) {
 	buf, err := w.ctx.Alloc(uint64(bytes))
 	if err == nil {
-		w.at.keep(buf)
+		w.at.Keep(buf)
 	}
 	return buf, err
 }
@@ -213,7 +198,7 @@ func (w *gpuWatch) lane(plans []*sampler.Plan) (*lane, error) {
 		if err != nil {
 			return nil, err
 		}
-		w.at.keep(launcher)
+		w.at.Keep(launcher)
 		launchers = append(launchers, launcher)
 	}
 	exec, err := w.capture(launchers, &args)
@@ -259,7 +244,7 @@ func (w *gpuWatch) capture(launchers []*sampler.Launcher, args *sampler.DeviceAr
 	defer g.Close()
 	exec, err := g.Instantiate()
 	if err == nil {
-		w.at.keep(exec)
+		w.at.Keep(exec)
 	}
 	return exec, err
 }
@@ -297,12 +282,12 @@ func (w *gpuWatch) forget() error {
 		return nil
 	}
 	_ = w.ctx.Synchronize() // what a cancelled replay left; a fault there has been met already
-	err := w.at.close()
+	err := w.at.CloseAll()
 	w.at = nil
 	return err
 }
 
-func (w *gpuWatch) close() error { return errors.Join(w.forget(), w.scope.close()) }
+func (w *gpuWatch) close() error { return errors.Join(w.forget(), w.Scope.CloseAll()) }
 
 // padded copies rows of n values to rows of ld values.
 func padded(src []uint16, n, ld int) []uint16 {
