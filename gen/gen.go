@@ -115,7 +115,7 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 			SharedBytes: plan.Storage.Total,
 		},
 		Problem:   manifest.Problem{Vocab: r.Shape.Vocab, Hidden: r.Shape.Hidden, Batch: r.Batch, Specialised: []string{}, RowAlignment: RowAlignment},
-		Tile:      manifest.Tile{Name: t.String(), M: t.M, N: t.N, K: t.K, Stages: t.Stages, Cluster: t.Cluster, Split: t.Split, Weights: r.Options.Layout()},
+		Tile:      manifest.Tile{Name: t.String(), M: t.M, N: t.N, K: t.K, Stages: t.Stages, Cluster: t.Cluster, Split: t.Split, PingPong: t.PingPong, Weights: r.Options.Layout()},
 		Transform: c.Chain.String(), Sampler: c.Sampler.String(),
 		Outputs:   []string{"token", "status"},
 		PTXSHA256: hex.EncodeToString(sum[:]),

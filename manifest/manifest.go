@@ -88,7 +88,7 @@ type Launch struct {
 }
 
 // Grid is the rule for the number of CTAs. The kernel is persistent: any multiple of the cluster up to what is resident at
-// once is right; Waves spreads the work evenly.
+// once is right.
 type Grid struct {
 	Unit string `json:"unit"` // "cta"
 	Rule string `json:"rule"` // "persistent"
@@ -100,8 +100,8 @@ type Grid struct {
 	Split bool `json:"split,omitempty"`
 }
 
-// CTAs returns the grid for a problem on a device that holds `resident` CTAs of the kernel at once: the fewest CTAs that
-// need no more waves than all of them would. It returns 0 for an empty batch.
+// CTAs returns the grid for a problem on a device that holds `resident` CTAs of the kernel at once: all of them, or as
+// many as there are tiles. It returns 0 for an empty batch.
 func (g Grid) CTAs(vocab, batch, resident int) int {
 	clusters := resident / g.Cluster
 	if batch <= 0 || vocab <= 0 || clusters <= 0 {
@@ -111,9 +111,7 @@ func (g Grid) CTAs(vocab, batch, resident int) int {
 	if g.Split {
 		down, across = g.TileM, g.TileN*g.Cluster
 	}
-	work := ceilDiv(vocab, down) * ceilDiv(batch, across)
-	waves := ceilDiv(work, clusters)
-	return ceilDiv(work, waves) * g.Cluster
+	return min(clusters, ceilDiv(vocab, down)*ceilDiv(batch, across)) * g.Cluster
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
@@ -139,6 +137,8 @@ type Tile struct {
 	Stages  int    `json:"stages"`
 	Cluster int    `json:"cluster"`
 	Split   bool   `json:"split,omitempty"` // the cluster splits the batch
+	// PingPong has two warpgroups take tiles in turns.
+	PingPong bool `json:"ping_pong,omitempty"`
 	// Weights is the layout of the weights that the kernel reads.
 	Weights Layout `json:"weights"`
 }
@@ -146,22 +146,30 @@ type Tile struct {
 // Layout is how the weights lie in memory.
 type Layout string
 
-// The layouts. Packed weights are blocks of PackedRows rows by PackedCols columns, those of the same rows one after the
-// other, rows past the vocabulary and columns past the hidden size zero: PackedBlock bytes each, as a stage of the ring holds
-// them, so that one plain copy fetches a block. In a block, 16-byte unit u of row r stands at unit u ^ (r mod 8) of its row:
-// the 128-byte swizzle.
+// The layouts. Packed weights are panels of PackedCols columns, one after the other: each has all rows, PackedRowBytes a row,
+// and is filled up with zeros to a multiple of PackedRows rows; columns past the hidden size are zero. So whatever rows a
+// tile takes, those of a stage of the ring are one run of bytes, as the ring holds them, and one plain copy fetches them. In
+// a row r, 16-byte unit u stands at unit u ^ (r mod 8): the 128-byte swizzle. Behind the last panel come PackedTail bytes,
+// which a tile that the vocabulary cuts reads and does not use.
 const (
 	RowMajor Layout = "rowmajor"
 	Packed   Layout = "packed"
 
-	PackedRows  = 64
-	PackedCols  = 64
-	PackedBlock = 2 * PackedRows * PackedCols
+	PackedCols     = 64
+	PackedRowBytes = 2 * PackedCols
+	PackedRows     = 64
+	PackedTail     = 256 * PackedRowBytes
 )
 
-// PackedBlocks returns the number of blocks of packed weights, down and across.
-func PackedBlocks(vocab, hidden int) (down, across int) {
-	return ceilDiv(vocab, PackedRows), ceilDiv(hidden, PackedCols)
+// PackedPanels returns the number of panels of packed weights and the rows of each.
+func PackedPanels(vocab, hidden int) (panels, rows int) {
+	return ceilDiv(hidden, PackedCols), ceilDiv(vocab, PackedRows) * PackedRows
+}
+
+// PackedBytes is the size of packed weights.
+func PackedBytes(vocab, hidden int) int {
+	panels, rows := PackedPanels(vocab, hidden)
+	return panels*rows*PackedRowBytes + PackedTail
 }
 
 // ParseLayout reads a layout's name; "" is row-major.

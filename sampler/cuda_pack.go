@@ -23,14 +23,13 @@ type packer struct {
 
 // newPacker allocates the packed head and loads the kernel.
 func (d *cudaDevice) newPacker(ctx context.Context, shape ir.Shape) (p *packer, err error) {
-	down, across := manifest.PackedBlocks(shape.Vocab, shape.Hidden)
 	p = &packer{head: &cudaHead{dev: d, shape: shape, layout: Packed, ld: alignedLD(shape.Hidden)}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close(), p.head.close())
 		}
 	}()
-	if p.head.buf, err = d.ctx.Alloc(uint64(down) * uint64(across) * manifest.PackedBlock); err != nil {
+	if p.head.buf, err = d.ctx.Alloc(uint64(manifest.PackedBytes(shape.Vocab, shape.Hidden))); err != nil {
 		return p, fmt.Errorf("%d x %d packed weights: %w", shape.Vocab, shape.Hidden, err)
 	}
 	p.head.ptr = p.head.buf.Ptr()
@@ -60,10 +59,10 @@ func (p *packer) close() error {
 	return errors.Join(errs...)
 }
 
-// pack packs n rows from device memory, ld values apart, and waits. first is a multiple of a block's rows.
+// pack packs n rows from device memory, ld values apart, and waits. first is a multiple of PackedRows.
 func (p *packer) pack(ctx context.Context, source driver.DevicePtr, ld, first, n int) error {
-	_, across := manifest.PackedBlocks(1, p.head.shape.Hidden)
-	params, err := driver.NewParams(8, 4, 4, 4, 8)
+	_, tall := manifest.PackedPanels(p.head.shape.Vocab, p.head.shape.Hidden)
+	params, err := driver.NewParams(8, 4, 4, 4, 8, 4)
 	if err != nil {
 		return err
 	}
@@ -71,7 +70,8 @@ func (p *packer) pack(ctx context.Context, source driver.DevicePtr, ld, first, n
 	params.SetUint32(1, uint32(2*ld))
 	params.SetUint32(2, uint32(n))
 	params.SetUint32(3, uint32(p.head.shape.Hidden))
-	params.SetPtr(4, p.head.ptr+driver.DevicePtr(first/manifest.PackedRows*across)*manifest.PackedBlock)
+	params.SetPtr(4, p.head.ptr+driver.DevicePtr(first)*manifest.PackedRowBytes)
+	params.SetUint32(5, uint32(tall))
 	cfg := driver.LaunchConfig{Grid: driver.Dim3{X: uint32(8 * p.head.dev.sms()), Y: 1, Z: 1},
 		Block: driver.Dim3{X: templates.PackThreads, Y: 1, Z: 1}}
 	if err := p.stream.Launch(p.fn, cfg, params); err != nil {

@@ -5,14 +5,13 @@ import "github.com/fsgen/fsgen/manifest"
 // packRows packs rows of ld values, hidden of which count, as templates.Pack does on a GPU (manifest.Packed).
 func packRows(rows []uint16, vocab, hidden, ld int) []uint16 {
 	const unit = 8 // values of 16 bytes
-	down, across := manifest.PackedBlocks(vocab, hidden)
-	out := make([]uint16, down*across*manifest.PackedBlock/2)
+	_, tall := manifest.PackedPanels(vocab, hidden)
+	out := make([]uint16, manifest.PackedBytes(vocab, hidden)/2)
 	for v := range vocab {
 		row := rows[v*ld : v*ld+hidden]
 		for first := 0; first < hidden; first += unit {
-			block := v/manifest.PackedRows*across + first/manifest.PackedCols
-			place := first%manifest.PackedCols/unit ^ v%8
-			at := block*manifest.PackedBlock/2 + v%manifest.PackedRows*manifest.PackedCols + place*unit
+			panel, place := first/manifest.PackedCols, first%manifest.PackedCols/unit^v%8
+			at := (panel*tall+v)*manifest.PackedCols + place*unit
 			copy(out[at:at+unit], row[first:min(first+unit, hidden)])
 		}
 	}

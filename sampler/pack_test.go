@@ -17,13 +17,13 @@ func TestPackRows(t *testing.T) {
 		v, d := shape[0], shape[1]
 		ld := alignedLD(d)
 		packed := packRows(numbered(v, d, ld), v, d, ld)
-		down, across := manifest.PackedBlocks(v, d)
-		require.Len(t, packed, down*across*manifest.PackedBlock/2)
+		panels, tall := manifest.PackedPanels(v, d)
+		require.Equal(t, (v+63)/64*64, tall)
+		require.Len(t, packed, panels*tall*64+manifest.PackedTail/2)
 		seen := 0
 		for at, x := range packed {
-			block, in := at/4096, at%4096
-			row, unit := block/across*64+in/64, in%64/8
-			column := block%across*64 + (unit^row%8)*8 + in%8
+			row, unit := at/64%tall, at%64/8
+			column := at/64/tall*64 + (unit^row%8)*8 + at%8
 			want := uint16(0)
 			if row < v && column < d {
 				want = number(row, column)
@@ -67,7 +67,7 @@ func TestPackKernel(t *testing.T) {
 			out := mem.Alloc("packed", 2*len(want))
 			rep, err := p.Run(t.Context(), mem, sim.Launch{CTAs: 3, Seed: 1,
 				Pointers: map[string]uint64{"source": mem.Put("source", asBytes(rows)).Addr, "packed": out.Addr},
-				Scalars:  map[string]uint32{"stride": uint32(2 * ld), "rows": uint32(v), "columns": uint32(d)}})
+				Scalars:  map[string]uint32{"stride": uint32(2 * ld), "rows": uint32(v), "columns": uint32(d), "panel_rows": uint32((v + 63) / 64 * 64)}})
 			require.NoError(t, err)
 			require.NoError(t, rep.Err())
 			got := make([]byte, 2*len(want))

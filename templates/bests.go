@@ -19,12 +19,12 @@ type sharedBest struct {
 func (c *samplers) publishBests() []sharedBest {
 	f := c.f
 	f.Comment("Exchange bests with the other CTAs: they only filter.")
-	threads := c.plan.Pipeline.Samplers
+	threads := c.plan.Pipeline.Team
 	var bests []sharedBest
 	for first := 0; first < c.t.N; first += threads {
 		b := sharedBest{f.Pred("row_active"), f.B64("local_best"), f.B64("best_addr"), f.B64("global_best"), ptx.B32{}, ptx.B32{}}
 		inTile, row := f.B32("row_in_tile"), f.B32("batch_row")
-		f.AddU32(inTile, c.thread, ptx.Imm(first))
+		f.AddU32(inTile, c.member, ptx.Imm(first))
 		f.SetpU32(ptx.LT, b.active, inTile, ptx.Imm(c.t.N))
 		f.MadLoU32(row, c.column, ptx.Imm(c.t.N), inTile)
 		f.SetpAndU32(ptx.LT, b.active, row, c.batch, b.active)

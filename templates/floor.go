@@ -20,11 +20,11 @@ func (c *samplers) seedBests(groups func(body func(g group))) {
 	f.Bra(seen).If(stale)
 	f.Comment("First tile of these rows: floors of the scores of the blocks' first tokens.")
 	groups(c.floors)
-	c.sync()
+	c.teamSync()
 	bests := c.publishBests()
 	c.fetchBests(bests)
 	c.adoptBests(bests)
-	c.sync()
+	c.teamSync()
 	f.Place(seen)
 }
 

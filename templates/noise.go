@@ -13,6 +13,7 @@ import (
 // Word i of a block is of the columns of group i/4, from step (i mod 4) on, past these by offsets.
 type codeLayout struct {
 	blocks  int // of a warp
+	between int // from one of its blocks to the next
 	groups  int // of 16 columns that a warp samples
 	stride  int // columns from one of its groups to the next
 	step    int
@@ -62,7 +63,7 @@ func (c *samplers) codeWords(l codeLayout, word, firstBlock, firstColumn ptx.B32
 		f.DivU32(index, word, ptx.Imm(l.run()))
 		f.MulLoU32(words, index, ptx.Imm(l.run()))
 		f.SubU32(group, word, words)
-		f.AddU32(block, block, index)
+		f.MadLoU32(block, index, ptx.Imm(l.between), block)
 	}
 	f.AndB32(column, group, ptx.Imm(groupWords-1))
 	f.MadLoU32(column, column, ptx.Imm(l.step), firstColumn)

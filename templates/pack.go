@@ -12,23 +12,24 @@ const (
 	PackThreads = 256
 )
 
-// packUnits is the 16-byte units of a block.
-const packUnits = manifest.PackedBlock / 16
+// rowUnits is the 16-byte units of a row of a panel.
+const rowUnits = manifest.PackedRowBytes / 16
 
-// Pack builds the kernel that packs weights: fsgen_pack(source, stride, rows, columns, packed) copies rows of bf16 that lie
-// stride bytes apart into packed blocks (manifest.Packed), the first row into the first block. Source and stride are
-// multiples of 16 bytes. Any grid is right.
+// Pack builds the kernel that packs weights: fsgen_pack(source, stride, rows, columns, packed, panel_rows) copies rows of bf16
+// that lie stride bytes apart into panels of panel_rows rows (manifest.Packed), the first row to the address packed; the rows
+// that fill up the last 64 become zero. Source and stride are multiples of 16 bytes. Any grid is right.
 func Pack(a arch.Arch) (*Kernel, error) {
 	m := ptx.NewModule(a.Target)
-	m.Comment("Packs weights: rows to swizzled blocks of 64 rows by 64 columns.")
+	m.Comment("Packs weights: rows to swizzled panels of 64 columns.")
 	f := m.Entry(PackEntry)
 	f.Reqntid(PackThreads, 1, 1)
 	sig := signature{f: f}
 	p := &packer{f: f}
 	source, stride := sig.pointer("source", "bf16", "rows x stride", "read"), sig.scalar("stride")
 	rows, columns := sig.scalar("rows"), sig.scalar("columns")
-	packed := sig.pointer("packed", "bf16", "rows x columns, packed", "write")
+	packed, panel := sig.pointer("packed", "bf16", "rows x columns, packed", "write"), sig.scalar("panel_rows")
 	p.stride, p.rows, p.columns = loadU32(f, stride, "stride"), loadU32(f, rows, "rows"), loadU32(f, columns, "columns")
+	p.panel = loadU32(f, panel, "panel_rows")
 	p.source, p.packed = loadPointer(f, source, "source"), loadPointer(f, packed, "packed")
 	p.build()
 	if err := m.Err(); err != nil {
@@ -38,55 +39,55 @@ func Pack(a arch.Arch) (*Kernel, error) {
 }
 
 type packer struct {
-	f                     *ptx.Func
-	stride, rows, columns ptx.B32
-	source, packed        ptx.B64
+	f                            *ptx.Func
+	stride, rows, columns, panel ptx.B32
+	source, packed               ptx.B64
 }
 
 // build has each thread write units, a grid apart.
 func (p *packer) build() {
 	f := p.f
-	across, down, units := f.B32("across"), f.B32("down"), f.B64("units")
+	across, tall, units := f.B32("panels"), f.B32("rows_written"), f.B64("units")
 	f.AddU32(across, p.columns, ptx.Imm(manifest.PackedCols-1))
 	f.ShrU32(across, across, ptx.Imm(6))
-	f.AddU32(down, p.rows, ptx.Imm(manifest.PackedRows-1))
-	f.ShrU32(down, down, ptx.Imm(6))
-	f.MulWideU32(units, across, down)
-	f.ShlB64(units, units, ptx.Imm(9))
+	f.AddU32(tall, p.rows, ptx.Imm(manifest.PackedRows-1))
+	f.AndB32(tall, tall, ptx.Imm(-manifest.PackedRows))
+	f.MulWideU32(units, across, tall)
+	f.ShlB64(units, units, ptx.Imm(3))
 	at, step := globalThread(f)
 	past, done := f.Pred("past"), f.Label("done")
 	loop := f.Here("pack_unit")
 	f.SetpU64(ptx.GE, past, at, units)
 	f.Bra(done).If(past)
-	p.unit(at, across)
+	p.unit(at, tall)
 	f.AddU64(at, at, step)
 	f.Bra(loop)
 	f.Place(done)
 	f.Ret()
 }
 
-// unit packs one 16-byte unit: that at place `at` of the result.
-func (p *packer) unit(at ptx.B64, across ptx.B32) {
+// unit packs one 16-byte unit, counted along the rows of one panel after the other.
+func (p *packer) unit(at ptx.B64, tall ptx.B32) {
 	f := p.f
-	wide, block, unit, row, column := f.B64(), f.B32("block"), f.B32("unit"), f.B32("row"), f.B32("column")
-	f.ShrU64(wide, at, ptx.Imm(9))
-	f.CvtU32U64(block, wide)
+	wide, row, panel, unit, column := f.B64(), f.B32("row"), f.B32("panel"), f.B32("unit"), f.B32("column")
+	f.ShrU64(wide, at, ptx.Imm(3))
+	f.CvtU32U64(row, wide)
 	f.CvtU32U64(unit, at)
-	f.AndB32(unit, unit, ptx.Imm(packUnits-1))
-	down, first := f.B32(), f.B32()
-	f.DivU32(down, block, across)
-	f.MulLoU32(first, down, across)
-	f.SubU32(first, block, first)
-	f.ShrU32(row, unit, ptx.Imm(3))
-	f.XorB32(column, unit, row) // the swizzle: bits 0 to 2 of the row
-	f.AndB32(column, column, ptx.Imm(7))
+	f.AndB32(unit, unit, ptx.Imm(rowUnits-1))
+	whole := f.B32()
+	f.DivU32(panel, row, tall)
+	f.MulLoU32(whole, panel, tall)
+	f.SubU32(row, row, whole)
+	f.AndB32(column, row, ptx.Imm(rowUnits-1))
+	f.XorB32(column, column, unit) // the swizzle
 	f.ShlB32(column, column, ptx.Imm(3))
-	f.MadLoU32(column, first, ptx.Imm(manifest.PackedCols), column)
-	f.MadLoU32(row, down, ptx.Imm(manifest.PackedRows), row)
+	f.MadLoU32(column, panel, ptx.Imm(manifest.PackedCols), column)
 	words := p.load(row, column)
-	dst := f.B64("dst")
-	f.ShlB64(dst, at, ptx.Imm(4))
-	f.AddU64(dst, dst, p.packed)
+	packedRow, dst, offset := f.B32("packed_row"), f.B64("dst"), f.B64()
+	f.MadLoU32(packedRow, panel, p.panel, row)
+	f.MadWideU32(dst, packedRow, ptx.Imm(manifest.PackedRowBytes), p.packed)
+	f.MulWideU32(offset, unit, ptx.Imm(16))
+	f.AddU64(dst, dst, offset)
 	f.StGlobalV4B32(dst, words)
 }
 

@@ -58,7 +58,7 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, layout manifest
 	if layout == manifest.Packed {
 		s.weights = s.pointer(ParamPackedWeights, "bf16", "vocab x hidden_size, packed", "read")
 	} else {
-		s.weights = s.tensorMap(ParamWeights, ParamVocab, weightShare(plan.Tile))
+		s.weights = s.tensorMap(ParamWeights, ParamVocab, copyRows)
 	}
 	s.hidden = s.tensorMap(ParamHidden, ParamBatch, hiddenShare(plan.Tile))
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
@@ -81,15 +81,8 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, layout manifest
 	return s
 }
 
-// weightShare is the rows of weights that a CTA fetches for a stage, hiddenShare those of hidden states: what the cluster
-// shares is fetched in parts, by multicast.
-func weightShare(t tiling.Tile) int {
-	if t.Split {
-		return t.M / t.Cluster
-	}
-	return t.M
-}
-
+// hiddenShare is the rows of hidden states that a CTA fetches for a stage: what the cluster shares is fetched in parts, by
+// multicast.
 func hiddenShare(t tiling.Tile) int {
 	if t.Split {
 		return t.N

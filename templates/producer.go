@@ -2,6 +2,32 @@ package templates
 
 import "github.com/fsgen/fsgen/ptx"
 
+// producerState is what the thread that keeps the ring full knows.
+type producerState struct {
+	*skeleton
+	weights      weightSource
+	hidden       ptx.B64 // address of the tensor map
+	once, keep   ptx.B64 // cache policies
+	ring         ring
+	column, row  ptx.B32
+	rows         ptx.B32 // of the item
+	batchRow, x  ptx.B32
+	primed, step ptx.B32 // stages of the first item whose weights are under way already; the stage of the item
+}
+
+// newProducer reads what the producer needs.
+func (k *skeleton) newProducer() *producerState {
+	f := k.f
+	p := &producerState{skeleton: k, weights: k.weightSource(), hidden: k.tensorMap(k.sig.hidden, "hidden_map"),
+		once: f.B64("evict_first"), keep: f.B64("evict_last"), primed: f.B32("primed")}
+	// Weights pass through once; hidden states come back for every tile.
+	f.CreatepolicyFractionalL2EvictFirst(p.once)
+	f.CreatepolicyFractionalL2EvictLast(p.keep)
+	p.ring = k.newRing(1) // the first wait on every empty stage passes at once
+	p.batchRow, p.x, p.step = f.B32("batch_row"), f.B32("x"), f.B32("step")
+	return p
+}
+
 // producer emits the role of the first thread of a warp, which keeps the ring full; the others wait at the end.
 func (k *skeleton) producer(warp int) {
 	f := k.f
@@ -9,59 +35,108 @@ func (k *skeleton) producer(warp int) {
 	f.SetpU32(ptx.NE, other, k.tid, ptx.Imm(32*warp))
 	f.Bra(k.done).If(other)
 
-	weights, hidden := k.weightSource(), k.tensorMap(k.sig.hidden, "hidden_map")
-	// Weights pass through once; hidden states come back for every tile.
-	once, keep := f.B64("evict_first"), f.B64("evict_last")
-	f.CreatepolicyFractionalL2EvictFirst(once)
-	f.CreatepolicyFractionalL2EvictLast(keep)
-
-	r := k.newRing(1) // the first wait on every empty stage passes at once
+	p := k.newProducer()
 	n, more := f.B32("item"), f.Pred("more")
 	f.MovB32(n, k.first)
-	loop, step := f.Here("produce_item"), f.B32("step")
+	p.prime(n)
+	loop := f.Here("produce_item")
 	f.SetpU32(ptx.GE, more, n, k.work)
 	f.Bra(k.done).If(more)
-	column, row := k.item(n)
-	batchRow, x := f.B32("batch_row"), f.B32("x")
-	f.MulLoU32(batchRow, column, ptx.Imm(k.t.N))
+	p.column, p.row, p.rows = k.item(n)
+	f.MulLoU32(p.batchRow, p.column, ptx.Imm(k.t.N))
 	if k.t.Cluster > 1 && !k.t.Split {
-		f.MadLoU32(batchRow, k.rank, ptx.Imm(k.t.N/k.t.Cluster), batchRow)
+		f.MadLoU32(p.batchRow, k.rank, ptx.Imm(k.t.N/k.t.Cluster), p.batchRow)
 	}
-	weights.begin(row)
-	f.MovB32(x, ptx.Imm(0))
-	f.MovB32(step, ptx.Imm(0))
-
+	p.begin()
 	stage := f.Here("produce_stage")
-	k.fill(r, weights, hidden, once, keep, x, row, batchRow)
-	k.advance(r)
-	f.AddU32(x, x, ptx.Imm(k.t.K))
-	f.AddU32(step, step, ptx.Imm(1))
-	f.SetpU32(ptx.LT, more, step, k.ksteps)
-	f.Bra(stage).If(more)
+	p.fill()
+	k.advance(p.ring)
+	p.next(stage, k.ksteps)
 	f.AddU32(n, n, k.stride)
 	f.Bra(loop)
 }
 
+// begin goes to the first stage of an item.
+func (p *producerState) begin() {
+	p.weights.begin(p.row, p.rows)
+	p.f.MovB32(p.x, ptx.Imm(0))
+	p.f.MovB32(p.step, ptx.Imm(0))
+}
+
+// next moves on by a stage of the item and branches back, unless it was the last.
+func (p *producerState) next(loop *ptx.Label, stages ptx.B32) {
+	f, more := p.f, p.f.Pred("more")
+	f.AddU32(p.x, p.x, ptx.Imm(p.t.K))
+	f.AddU32(p.step, p.step, ptx.Imm(1))
+	f.SetpU32(ptx.LT, more, p.step, stages)
+	f.Bra(loop).If(more)
+}
+
+// prime starts the copies of the first item's weights into the empty ring while the grid before this one may still run:
+// weights are there from the start, hidden states and the rows' parameters may be its results. Then it waits for that grid.
+func (p *producerState) prime(first ptx.B32) {
+	f := p.f
+	none, primed := f.Pred("no_work"), f.Label("primed")
+	f.MovB32(p.primed, ptx.Imm(0))
+	f.SetpU32(ptx.GE, none, first, p.work)
+	f.Bra(primed).If(none)
+	f.MinU32(p.primed, p.ksteps, ptx.Imm(p.t.Stages))
+	_, p.row, p.rows = p.item(first)
+	f.MovB32(p.rows, ptx.Imm(p.t.M)) // a new ring is filled up (shares)
+	p.begin()
+	stage := f.Here("prime_stage")
+	p.startWeights(p.barrier(p.step, "slot"), p.slot(p.step))
+	p.next(stage, p.primed)
+	f.Place(primed)
+	f.Comment("Everything below reads memory that the grid before this one may still write.")
+	f.GriddepcontrolWait()
+}
+
+// slot returns the address register of a stage.
+func (p *producerState) slot(stage ptx.B32) ptx.B32 {
+	dst := p.f.B32("dst")
+	p.f.MadLoU32(dst, stage, ptx.Imm(p.plan.Storage.Stage), p.smem)
+	return dst
+}
+
 // fill waits for a stage to be empty and starts its copies. Rows and columns past the tensors arrive as zeros, and count
 // in full.
-func (k *skeleton) fill(r ring, weights weightSource, hidden, once, keep ptx.B64, x, row, batchRow ptx.B32) {
-	f, s := k.f, k.plan.Storage
-	bar := k.barrier(r.stage, "slot")
-	k.wait(bar.Off(s.Empty), r.phase, "wait_empty")
-	f.MbarrierArriveExpectTx(bar.Off(s.Full), ptx.Imm(s.Stage))
-	dst := f.B32("dst")
-	f.MadLoU32(dst, r.stage, ptx.Imm(s.Stage), k.smem)
-	weights.copy(dst, bar.Off(s.Full), x, row, once)
-	if k.t.Cluster == 1 || k.t.Split {
-		f.CpAsyncBulkTensorSharedClusterGlobal(dst.Off(s.WeightStage), ptx.Tensor(hidden, x, batchRow), bar.Off(s.Full), ptx.CacheHint(keep))
+func (p *producerState) fill() {
+	f := p.f
+	bar, dst := p.barrier(p.ring.stage, "slot"), p.slot(p.ring.stage)
+	started, hidden := f.Pred("weights_started"), f.Label("fill_hidden")
+	left := f.B32()
+	f.SubU32(left, p.primed, ptx.Imm(1))
+	f.SetpU32(ptx.NE, started, p.primed, ptx.Imm(0))
+	f.MovB32(p.primed, left).If(started)
+	p.weights.skip(started)
+	f.Bra(hidden).If(started)
+	p.wait(bar.Off(p.plan.Storage.Empty), p.ring.phase, "wait_empty")
+	p.startWeights(bar, dst)
+	f.Place(hidden)
+	p.startHidden(bar, dst)
+}
+
+// startWeights says what the stage is to hold and starts the copy of its weights.
+func (p *producerState) startWeights(bar, dst ptx.B32) {
+	full := bar.Off(p.plan.Storage.Full)
+	p.f.MbarrierArriveExpectTx(full, p.weights.expect)
+	p.weights.copy(dst, full, p.x, p.row, p.once)
+}
+
+// startHidden starts the copy of a stage's hidden states.
+func (p *producerState) startHidden(bar, dst ptx.B32) {
+	f, s := p.f, p.plan.Storage
+	full := bar.Off(s.Full)
+	if p.t.Cluster == 1 || p.t.Split {
+		f.CpAsyncBulkTensorSharedClusterGlobal(dst.Off(s.WeightStage), ptx.Tensor(p.hidden, p.x, p.batchRow), full, ptx.CacheHint(p.keep))
 		return
 	}
 	// Each CTA of the cluster fetches its share of the hidden states for all of them.
 	share := f.B32("share")
-	f.MadLoU32(share, k.rank, ptx.Imm(s.HiddenStage/k.t.Cluster), dst)
-	mask := k.everyPeer()
-	f.CpAsyncBulkTensorSharedClusterGlobal(share.Off(s.WeightStage), ptx.Tensor(hidden, x, batchRow), bar.Off(s.Full),
-		ptx.Multicast(mask), ptx.CacheHint(keep))
+	f.MadLoU32(share, p.rank, ptx.Imm(s.HiddenStage/p.t.Cluster), dst)
+	f.CpAsyncBulkTensorSharedClusterGlobal(share.Off(s.WeightStage), ptx.Tensor(p.hidden, p.x, p.batchRow), full,
+		ptx.Multicast(p.everyPeer()), ptx.CacheHint(p.keep))
 }
 
 // everyPeer is the multicast mask of the whole cluster.

@@ -68,13 +68,14 @@ func (c *samplers) hitBits(elements []scanned) ptx.B32 {
 	f.MovB32(hits, ptx.Imm(0))
 	for i := range elements {
 		e := &elements[i]
-		for _, base := range e.bases {
-			p := f.Pred("reaches")
+		for j, base := range e.bases {
+			t, p := e.tokens[j], f.Pred("reaches")
 			if c.options.Exhaustive {
 				f.SetpB32(ptx.EQ, p, c.lane, c.lane)
 			} else {
 				f.SetpF32(ptx.GEU, p, c.bounded(e, base), e.record.threshold)
 			}
+			f.SetpAndF32(ptx.EQ, p, t.pad, ptx.F32Imm(0), p) // beyond the tile anything may stand, NaN too
 			f.OrB32(hits, hits, ptx.Imm(1<<bit)).If(p)
 			bit++
 		}

@@ -20,6 +20,10 @@ type samplers struct {
 	seedStride, posStride     ptx.B32
 	tempStride, draw, tagWord ptx.B32
 
+	member ptx.B32 // of the threads that sample a tile together
+	turn   ptx.B32 // warpgroup whose turn an item is; not set unless they take turns
+	group  ptx.B32 // warpgroup among the samplers
+
 	rowInTile    ptx.B32  // the thread's first row in the tile
 	fresh        ptx.B32  // 1 while the rows have seen no tile yet
 	final        ptx.Pred // the rows will see no other tile
@@ -60,6 +64,8 @@ func (c *samplers) loadParams() {
 // begin prepares what a thread keeps from item to item.
 func (c *samplers) begin() {
 	f := c.f
+	f.Comment("Everything below reads memory that the grid before this one may still write.")
+	f.GriddepcontrolWait()
 	c.loadParams()
 	c.column, c.count, c.queue, c.codes = f.B32("rows_of"), f.B32("waiting"), f.B32("queue"), f.B32("codes")
 	c.fresh, c.final = f.B32("fresh_rows"), f.Pred("final_tile")
@@ -68,6 +74,12 @@ func (c *samplers) begin() {
 	f.MovB32(c.count, ptx.Imm(0))
 	warp := f.B32("sampler_warp")
 	f.ShrU32(warp, c.thread, ptx.Imm(5))
+	c.member = c.thread
+	if c.t.PingPong {
+		c.member, c.turn = f.B32("member"), f.B32("turn")
+		f.AndB32(c.member, c.thread, ptx.Imm(c.plan.Pipeline.Team-1))
+		f.MovB32(c.turn, ptx.Imm(0))
+	}
 	f.MadLoU32(c.queue, warp, ptx.Imm(entryBytes*tiling.QueueEntries), c.smem)
 	f.MadLoU32(c.codes, warp, ptx.Imm(wordBytes*c.plan.Pipeline.CodeWords), c.smem)
 }
@@ -83,26 +95,61 @@ func (c *samplers) sync() {
 	c.f.BarSync(ptx.Imm(1), ptx.Threads(ptx.Imm(c.plan.Pipeline.Samplers)))
 }
 
-// eachItem runs body for every item of the CTA, with the item's rows in shared memory, and then ends the role. body gets
-// the item's first weights row.
-func (c *samplers) eachItem(name string, body func(row ptx.B32)) {
+// teamSync is a barrier among the threads that sample a tile together.
+func (c *samplers) teamSync() {
+	if !c.t.PingPong {
+		c.sync()
+		return
+	}
+	id := c.f.B32("team_barrier")
+	c.f.AddU32(id, c.group, ptx.Imm(2))
+	c.f.BarSync(id, ptx.Threads(ptx.Imm(c.plan.Pipeline.Team)))
+}
+
+// span is the weights rows of an item: the first, their number, and the end of those that count.
+type span struct{ row, rows, end ptx.B32 }
+
+// eachItem runs body for every item of the CTA, or of the team where they take turns, with the item's rows in shared memory,
+// and then ends the role. skip passes over an item of another team.
+func (c *samplers) eachItem(name string, body func(s span), skip func()) {
 	f := c.f
 	finish := f.Label("finish")
 	n := f.B32("item")
 	f.MovB32(n, c.first)
 	loop := f.Here(name)
-	column, row := c.item(n)
+	column, row, rows := c.item(n)
 	past := f.Pred("past")
 	f.SetpU32(ptx.GE, past, n, c.work)
 	f.MovB32(column, ptx.Imm(lastColumn)).If(past)
 	c.changeRows(column, past, finish)
 	f.AddU32(n, n, c.stride)
-	c.findFinal(n)
-	body(row)
+	after := n
+	if c.t.PingPong {
+		after = c.takeTurn(loop, skip, n)
+	}
+	c.findFinal(after)
+	s := span{row, rows, f.B32("rows_end")}
+	f.AddU32(s.end, row, rows)
+	f.MinU32(s.end, s.end, c.vocab)
+	body(s)
 	f.MovB32(c.fresh, ptx.Imm(0))
 	f.Bra(loop)
 	f.Place(finish)
 	c.finish()
+}
+
+// takeTurn goes back to the loop where the item is another team's. It returns the team's own next item.
+func (c *samplers) takeTurn(loop *ptx.Label, skip func(), next ptx.B32) ptx.B32 {
+	f := c.f
+	mine, taken, after := f.Pred("my_turn"), f.Label("turn_taken"), f.B32("next_own_item")
+	f.SetpU32(ptx.EQ, mine, c.turn, c.group)
+	f.XorB32(c.turn, c.turn, ptx.Imm(1))
+	f.Bra(taken).If(mine)
+	skip()
+	f.Bra(loop)
+	f.Place(taken)
+	f.AddU32(after, next, c.stride)
+	return after
 }
 
 // findFinal sets final if the next item is of other rows, or none.

@@ -37,6 +37,7 @@ type skeleton struct {
 
 	ksteps ptx.B32 // stages of one item
 	groups ptx.B32 // vocabulary tiles, over the cluster size where its CTAs take one each, rounded up
+	parts  shares  // the rows of their tiles
 	work   ptx.B32 // items in all
 	first  ptx.B32 // this cluster's first item
 	stride ptx.B32 // clusters in the grid
@@ -91,7 +92,8 @@ func (k *skeleton) finishKernel(m *ptx.Module) (*Kernel, error) {
 // packed reports whether the weights are.
 func (k *skeleton) packed() bool { return k.options.Layout() == manifest.Packed }
 
-// prologue reads what every role needs, initialises the barriers and waits for the grid before this one.
+// prologue reads what every role needs and initialises the barriers. Roles wait for the grid before this one themselves
+// (griddepcontrol.wait), before they read what it may write.
 func (k *skeleton) prologue(shared ptx.SharedVar) {
 	f := k.f
 	k.smem, k.tid, k.lane = f.B32("smem"), f.B32("thread"), f.B32("lane")
@@ -105,8 +107,8 @@ func (k *skeleton) prologue(shared ptx.SharedVar) {
 	k.initBarriers()
 	run(k.allocate)
 	k.sizes()
-	f.Comment("Everything below reads memory that the grid before this one may still write.")
-	f.GriddepcontrolWait()
+	f.Comment("The next grid may begin: it waits for this one before it reads what this one writes.")
+	f.GriddepcontrolLaunchDependents()
 	if k.t.Cluster > 1 {
 		f.BarrierClusterArrive()
 		f.BarrierClusterWait()
@@ -141,14 +143,6 @@ func (k *skeleton) sizes() {
 	k.batch = loadU32(f, k.sig.batch, "batch")
 	width := loadU32(f, k.sig.width, "hidden_size")
 	k.ksteps = k.ceilDiv(width, k.t.K, "ksteps")
-	down := k.t.M * k.t.Cluster
-	if k.t.Split {
-		down = k.t.M
-	}
-	k.groups = k.ceilDiv(k.vocab, down, "groups")
-	k.work = f.B32("work")
-	f.MulLoU32(k.work, k.ceilDiv(k.batch, k.t.Width(), "columns"), k.groups)
-
 	k.first, k.stride = f.B32("first"), f.B32("stride")
 	f.MovB32(k.first, ptx.CtaidX)
 	f.MovB32(k.stride, ptx.NctaidX)
@@ -156,6 +150,10 @@ func (k *skeleton) sizes() {
 		f.ShrU32(k.first, k.first, ptx.Imm(shift))
 		f.ShrU32(k.stride, k.stride, ptx.Imm(shift))
 	}
+	columns := k.ceilDiv(k.batch, k.t.Width(), "columns")
+	k.share(columns)
+	k.work = f.B32("work")
+	f.MulLoU32(k.work, columns, k.groups)
 }
 
 func (k *skeleton) ceilDiv(x ptx.B32, by int, name string) ptx.B32 {
@@ -163,24 +161,6 @@ func (k *skeleton) ceilDiv(x ptx.B32, by int, name string) ptx.B32 {
 	k.f.AddU32(d, x, ptx.Imm(by-1))
 	k.f.DivU32(d, d, ptx.Imm(by))
 	return d
-}
-
-// item splits an item's number into its column tile and its first weights row in this CTA.
-func (k *skeleton) item(n ptx.B32) (column, row ptx.B32) {
-	f := k.f
-	column, row = f.B32("column"), f.B32("row")
-	whole := f.B32()
-	f.DivU32(column, n, k.groups)
-	f.MulLoU32(whole, column, k.groups)
-	f.SubU32(row, n, whole)
-	switch {
-	case k.t.Split:
-		f.MadLoU32(column, column, ptx.Imm(k.t.Cluster), k.rank)
-	case k.t.Cluster > 1:
-		f.MadLoU32(row, row, ptx.Imm(k.t.Cluster), k.rank)
-	}
-	f.MulLoU32(row, row, ptx.Imm(k.t.M))
-	return column, row
 }
 
 // ring is a role's place in the ring of stages.

@@ -64,7 +64,7 @@ func (k *sm100) products(r ring, acc, descriptor, step ptx.B32) {
 	f.SetpU32(ptx.NE, accumulate, step, ptx.Imm(0))
 	for i := range k.t.K / 16 {
 		if i > 0 {
-			a, b = nextDescriptor(f, a), nextDescriptor(f, b)
+			a, b = advanceDescriptor(f, a, kAdvance), advanceDescriptor(f, b, kAdvance)
 		}
 		f.Tcgen05MmaF16(1, acc, a, b, descriptor, accumulate)
 		if i == 0 {

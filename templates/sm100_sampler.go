@@ -31,11 +31,11 @@ func (k *sm100) sampler() {
 	c.begin()
 	c.threadCodes()
 	b := k.newRing(0)
-	c.eachItem("sample_item", func(row ptx.B32) {
-		t := c.newTile(row)
+	c.eachItem("sample_item", func(s span) {
+		t := c.newTile(s)
 		shared := c.publishBests()
 		c.fetchBests(shared)
-		c.drawTile(row)
+		c.drawTile(s.row)
 		slot := k.bufferAt(b.stage)
 		k.wait(slot.Off(k.fullTile(0)), b.phase, "wait_tile_full")
 		f.Tcgen05FenceAfterThreadSync()
@@ -47,7 +47,7 @@ func (k *sm100) sampler() {
 		f.BarWarpSync(ptx.Imm(0xFFFFFFFF))
 		f.MbarrierArrive(slot.Off(k.emptyTile(0))).If(leader)
 		k.nextBuffer(b)
-	})
+	}, nil)
 }
 
 func (c *tensorSampler) coordinates() {
@@ -72,7 +72,7 @@ func (c *tensorSampler) coordinates() {
 // sm100Codes is what a warp draws: its 32 rows are two blocks, and a thread has all columns of the warp's groups.
 func sm100Codes(p *tiling.Plan) codeLayout {
 	share := p.Pipeline.Samplers / 128
-	return codeLayout{blocks: 2, groups: (p.Tile.N/lanesGroup + share - 1) / share, stride: lanesGroup * share, step: 4,
+	return codeLayout{blocks: 2, between: 1, groups: (p.Tile.N/lanesGroup + share - 1) / share, stride: lanesGroup * share, step: 4,
 		offsets: []int{0, 1, 2, 3}}
 }
 
@@ -98,11 +98,11 @@ type laneTile struct {
 	pad ptx.F32
 }
 
-func (c *tensorSampler) newTile(row ptx.B32) *laneTile {
+func (c *tensorSampler) newTile(s span) *laneTile {
 	f := c.f
 	id, valid := f.B32("token"), f.Pred("valid")
-	f.AddU32(id, c.rowInTile, row)
-	f.SetpU32(ptx.LT, valid, id, c.vocab)
+	f.AddU32(id, c.rowInTile, s.row)
+	f.SetpU32(ptx.LT, valid, id, s.end)
 	return &laneTile{c.startTile([]ptx.B32{id}, []ptx.Pred{valid}), c.padOf(valid)}
 }
 

@@ -18,6 +18,9 @@ func SM90(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	}
 	base, m, shared := newSkeleton(plan, c, o, "wgmma")
 	k := &sm90{base}
+	if plan.Tile.PingPong {
+		k.moreBarriers = k.initTurns
+	}
 	k.prologue(shared)
 
 	f, consumers := k.f, plan.Pipeline.Samplers
@@ -34,9 +37,9 @@ func SM90(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	return k.finishKernel(m)
 }
 
-// sm90Codes is what a warp draws: its 16 rows are one block, and of each 8 columns wgmma deals a thread two.
-func sm90Codes(n int) codeLayout {
-	l := codeLayout{blocks: 1, groups: 1, stride: 16, step: 2, offsets: []int{0, 1}}
+// sm90Codes is what a warp draws: its 16 rows of each product are one block, and of each 8 columns wgmma deals a thread two.
+func sm90Codes(n, products int) codeLayout {
+	l := codeLayout{blocks: products, between: productRows / tiling.BlockRows, groups: 1, stride: 16, step: 2, offsets: []int{0, 1}}
 	if n >= 16 {
 		l.groups, l.offsets = n/16, []int{0, 1, 8, 9}
 	}

@@ -7,13 +7,24 @@ import (
 // consumer is the thread of a consumer warpgroup: it multiplies and samples.
 type consumer struct {
 	*samplers
-	group   ptx.B32 // warpgroup among the consumers
-	warp    ptx.B32 // among the consumers
+	warp    ptx.B32 // among those that sample a tile together
 	colInN  ptx.B32 // the thread's first column in a block of 8
 	acc     []ptx.F32
 	maskBit [2]ptx.B32 // the thread's bits in its warp's mask word
 	ring    ring
+	turns   ptx.B32 // phase of the team's next turn
 	layout  codeLayout
+}
+
+// productRows is the rows of one product: of a warpgroup, which has one of a tile, or all where warpgroups take turns.
+const productRows = 64
+
+// products is the products of 64 rows that a warpgroup has of a tile.
+func (c *consumer) products() int {
+	if c.t.PingPong {
+		return c.t.M / productRows
+	}
+	return 1
 }
 
 // consumer emits the warpgroups that multiply and sample.
@@ -25,20 +36,21 @@ func (k *sm90) consumer() {
 	}
 	c := &consumer{samplers: &samplers{skeleton: k.skeleton}, acc: f.NewF32s("acc", k.plan.Pipeline.Accumulators)}
 	c.coordinates()
-	c.layout = sm90Codes(k.t.N)
+	c.layout = sm90Codes(k.t.N, c.products())
 	c.begin()
 	c.ring = k.newRing(0)
+	c.beginTurns()
 
-	c.eachItem("consume_item", func(row ptx.B32) {
-		tile := c.newTile(row)
+	c.eachItem("consume_item", func(s span) {
+		tiles := c.newTiles(s)
 		shared := c.publishBests()
-		c.multiply(func() {
+		c.multiply(s.rows, func() {
 			c.fetchBests(shared)
-			c.drawTile(row)
+			c.drawTile(s.row)
 		})
 		c.adoptBests(shared)
-		c.epilogue(tile)
-	})
+		c.epilogue(tiles)
+	}, c.passItem)
 }
 
 // drawTile draws the noise of the warp's 16 rows of the tile.
@@ -56,6 +68,9 @@ func (c *consumer) coordinates() {
 	c.thread, c.group, c.warp = c.tid, f.B32("warpgroup"), f.B32("warp")
 	f.ShrU32(c.group, c.thread, ptx.Imm(7))
 	f.ShrU32(c.warp, c.thread, ptx.Imm(5))
+	if c.t.PingPong {
+		f.AndB32(c.warp, c.warp, ptx.Imm(3))
+	}
 	c.rowInTile, c.colInN = f.B32("row_in_tile"), f.B32("column_in_block")
 	f.ShrU32(c.rowInTile, c.lane, ptx.Imm(2))
 	f.MadLoU32(c.rowInTile, c.warp, ptx.Imm(16), c.rowInTile)
@@ -72,25 +87,67 @@ func (c *consumer) coordinates() {
 	}
 }
 
-// multiply accumulates one tile over all stages. While the tensor core works on a stage, the one before is given back;
-// while it works on the last, meanwhile is emitted.
-func (c *consumer) multiply(meanwhile func()) {
-	f, s := c.f, c.plan.Storage
+// multiply accumulates one tile over all stages, without the products past its rows. While the tensor core is at the last
+// stage, meanwhile is emitted.
+func (c *consumer) multiply(rows ptx.B32, meanwhile func()) {
+	f := c.f
 	f.Comment("Multiply: all k steps of one tile.")
-	step, prev := f.B32("step"), f.B32("previous_stage")
+	c.waitTurn()
+	prev, done := f.B32("previous_stage"), f.Label("multiplied")
+	last := 0 // a warpgroup with one product may have none; of those with all of a tile, each has some
+	if c.t.PingPong {
+		last = 1
+	}
+	for products := c.products(); products >= last; products-- {
+		if products == last {
+			c.multiplyStages(products, prev)
+			break
+		}
+		less, fewer := f.Label("fewer_products"), f.Pred("fewer")
+		f.SetpU32(ptx.LE, fewer, rows, c.rowsBelow(products))
+		f.Bra(less).If(fewer)
+		c.multiplyStages(products, prev)
+		f.Bra(done)
+		f.Place(less)
+	}
+	f.Place(done)
+	c.endTurn()
+	meanwhile()
+	f.WgmmaWaitGroup(0)
+	c.release(prev)
+}
+
+// rowsBelow is the tile's rows ahead of the last of a number of the warpgroup's products.
+func (c *consumer) rowsBelow(products int) ptx.Src32 {
+	if c.t.PingPong {
+		return ptx.Imm((products - 1) * productRows)
+	}
+	below := c.f.B32("rows_below")
+	c.f.MulLoU32(below, c.group, ptx.Imm(productRows))
+	return below
+}
+
+// multiplyStages issues a number of products for all stages. While the tensor core works on a stage, the one before is given
+// back; prev is the last one.
+func (c *consumer) multiplyStages(products int, prev ptx.B32) {
+	f := c.f
+	step := f.B32("step")
 	f.MovB32(step, ptx.Imm(0))
 	f.MovB32(prev, ptx.Imm(0))
 	accumulate, head := f.Pred("accumulate"), f.Here("multiply_stage")
 	bar := c.barrier(c.ring.stage, "slot")
-	c.wait(bar.Off(s.Full), c.ring.phase, "wait_full")
+	c.wait(bar.Off(c.plan.Storage.Full), c.ring.phase, "wait_full")
 	f.SetpU32(ptx.NE, accumulate, step, ptx.Imm(0))
-	f.WgmmaFence()
-	c.stageProducts(accumulate)
-	f.WgmmaCommitGroup()
-
+	if products > 0 {
+		f.WgmmaFence()
+		c.stageProducts(products, accumulate)
+		f.WgmmaCommitGroup()
+	}
 	first := f.Label("first_stage")
 	f.Bra(first).IfNot(accumulate)
-	f.WgmmaWaitGroup(1)
+	if products > 0 {
+		f.WgmmaWaitGroup(1)
+	}
 	c.release(prev)
 	f.Place(first)
 	f.MovB32(prev, c.ring.stage)
@@ -99,9 +156,6 @@ func (c *consumer) multiply(meanwhile func()) {
 	more := f.Pred("more")
 	f.SetpU32(ptx.LT, more, step, c.ksteps)
 	f.Bra(head).If(more)
-	meanwhile()
-	f.WgmmaWaitGroup(0)
-	c.release(prev)
 }
 
 // Shared-memory matrix descriptor of wgmma for K-major tiles with the 128-byte swizzle (PTX ISA, "Matrix Descriptor
@@ -112,26 +166,43 @@ const (
 	descriptorLow  = 1 << 16
 	// kAdvance is 16 elements of K in units of 16 bytes.
 	kAdvance = 16 * 2 / 16
+	// productBytes is the weights of one product in a stage.
+	productBytes = productRows * 128
 )
 
-// stageProducts issues the four products of k = 16 of a stage.
-func (c *consumer) stageProducts(accumulate ptx.Pred) {
-	f, s := c.f, c.plan.Storage
+// stageProducts issues products of a stage: four of k = 16 for each 64 rows.
+func (c *consumer) stageProducts(products int, accumulate ptx.Pred) {
+	f := c.f
 	base, rows := f.B32("stage_base"), f.B32("stage_rows")
-	f.MadLoU32(base, c.ring.stage, ptx.Imm(s.Stage), c.smem)
-	f.MadLoU32(rows, c.group, ptx.Imm(64*128), base)
-	f.AddU32(base, base, ptx.Imm(s.WeightStage))
-	a, b := descriptorOf(f, rows, descriptorHigh, "weights_desc"), descriptorOf(f, base, descriptorHigh, "hidden_desc")
-	yes := f.Pred("yes")
+	f.MadLoU32(base, c.ring.stage, ptx.Imm(c.plan.Storage.Stage), c.smem)
+	if c.t.PingPong {
+		rows = base
+	} else {
+		f.MadLoU32(rows, c.group, ptx.Imm(productBytes), base)
+	}
+	hidden := f.B32("stage_hidden")
+	f.AddU32(hidden, base, ptx.Imm(c.plan.Storage.WeightStage))
+	a, b := descriptorOf(f, rows, descriptorHigh, "weights_desc"), descriptorOf(f, hidden, descriptorHigh, "hidden_desc")
+	for p := range products {
+		if p > 0 {
+			a = advanceDescriptor(f, a, productBytes/16)
+		}
+		c.product(c.acc[p*c.t.N/2:(p+1)*c.t.N/2], a, b, accumulate)
+	}
+}
+
+// product issues the four products of k = 16 of 64 rows of a stage.
+func (c *consumer) product(acc []ptx.F32, a, b ptx.B64, accumulate ptx.Pred) {
+	f, yes := c.f, c.f.Pred("yes")
 	f.SetpU32(ptx.EQ, yes, c.lane, c.lane)
 	for i := range c.t.K / 16 {
 		scaleD := yes
 		if i == 0 {
 			scaleD = accumulate
 		} else {
-			a, b = nextDescriptor(f, a), nextDescriptor(f, b)
+			a, b = advanceDescriptor(f, a, kAdvance), advanceDescriptor(f, b, kAdvance)
 		}
-		f.WgmmaMmaAsyncF32BF16(c.t.N, c.acc, a, b, scaleD, 1, 1, 0, 0)
+		f.WgmmaMmaAsyncF32BF16(c.t.N, acc, a, b, scaleD, 1, 1, 0, 0)
 	}
 }
 
@@ -146,10 +217,10 @@ func descriptorOf(f *ptx.Func, addr ptx.B32, highWord int64, name string) ptx.B6
 	return d
 }
 
-// nextDescriptor moves a descriptor 16 columns on.
-func nextDescriptor(f *ptx.Func, d ptx.B64) ptx.B64 {
+// advanceDescriptor moves a descriptor on by a number of 16-byte units.
+func advanceDescriptor(f *ptx.Func, d ptx.B64, units int) ptx.B64 {
 	n := f.B64()
-	f.AddU64(n, d, ptx.Imm(kAdvance))
+	f.AddU64(n, d, ptx.Imm(units))
 	return n
 }
 

@@ -12,15 +12,42 @@ type tile struct {
 	pads []ptx.F32
 }
 
-// newTile computes ids and starts the loads that depend on the tile alone, before the products hide their latency.
-func (c *consumer) newTile(row ptx.B32) *tile {
+// tiles gives the tile of one of the warpgroup's products: at is its number, or its number in a register.
+type tiles struct {
+	at func(product int) *tile
+	in func(product ptx.B32) *tile
+}
+
+// newTiles starts the loads that depend on the tile alone, before the products hide their latency; where there are several
+// tiles, another warpgroup's products hide it, and each begins when it is come to.
+func (c *consumer) newTiles(s span) tiles {
+	if c.products() == 1 {
+		t := c.newTile(s.row, s.end)
+		return tiles{func(int) *tile { return t }, func(ptx.B32) *tile { return t }}
+	}
+	return tiles{
+		func(product int) *tile {
+			row := c.f.B32("product_row")
+			c.f.AddU32(row, s.row, ptx.Imm(product*productRows))
+			return c.newTile(row, s.end)
+		},
+		func(product ptx.B32) *tile {
+			row := c.f.B32("product_row")
+			c.f.MadLoU32(row, product, ptx.Imm(productRows), s.row)
+			return c.newTile(row, s.end)
+		},
+	}
+}
+
+// newTile computes ids, and starts the loads that depend on the tile alone.
+func (c *consumer) newTile(row, end ptx.B32) *tile {
 	f := c.f
 	t := &tile{}
 	ids, valid := []ptx.B32{f.B32("token_low"), f.B32("token_high")}, []ptx.Pred{f.Pred("valid_low"), f.Pred("valid_high")}
 	f.AddU32(ids[0], row, c.rowInTile)
 	f.AddU32(ids[1], ids[0], ptx.Imm(8))
 	for i := range ids {
-		f.SetpU32(ptx.LT, valid[i], ids[i], c.vocab)
+		f.SetpU32(ptx.LT, valid[i], ids[i], end)
 		t.pads = append(t.pads, c.padOf(valid[i]))
 	}
 	t.tokenInputs = c.startTile(ids, valid)
@@ -39,12 +66,12 @@ func (c *samplers) padOf(valid ptx.Pred) ptx.F32 {
 const perGroup = 8
 
 // epilogue samples from the accumulators.
-func (c *consumer) epilogue(t *tile) {
+func (c *consumer) epilogue(t tiles) {
 	f := c.f
 	f.Comment("Epilogue: transform, bound and compare.")
 	groups := len(c.acc) / perGroup
 	if groups <= 1 {
-		only := c.groupOf(t, c.acc, c.colInN, c.codeAddress())
+		only := c.groupOf(t.at(0), c.acc, c.colInN, c.codeAddress())
 		c.seedBests(func(body func(g group)) { body(only) })
 		c.compare(only)
 		return
@@ -71,13 +98,18 @@ func (c *consumer) cheap() bool {
 
 // findGroups sets hit to the groups in which any of the warp's tokens reaches its row's threshold: straight code over all
 // accumulators, short enough for the instruction caches, in which the latencies of many groups overlap.
-func (c *consumer) findGroups(t *tile, hit ptx.B32) {
+func (c *consumer) findGroups(of tiles, hit ptx.B32) {
 	f := c.f
 	mine, codes, reaches := f.B32("groups_of_thread"), c.codeAddress(), f.Pred("reaches")
 	f.MovB32(mine, ptx.Imm(0))
+	across := c.t.N / tiling.CodeGroup
+	var t *tile
 	for g := range len(c.acc) / perGroup {
+		if g%across == 0 {
+			t = of.at(g / across)
+		}
 		part := c.groupOf(t, c.acc[g*perGroup:(g+1)*perGroup], c.colInN, codes)
-		part.first, part.codes = g*tiling.CodeGroup, g*codeRun
+		part.first, part.codes = g%across*tiling.CodeGroup, g*codeRun
 		c.reaches(reaches, c.scan(part))
 		f.OrB32(mine, mine, ptx.Imm(1<<g)).If(reaches)
 	}
@@ -89,7 +121,7 @@ func (c *consumer) findGroups(t *tile, hit ptx.B32) {
 // eachGroup runs body for those groups of 16 columns whose bits are set; it uses the bits up. Accumulators cannot be
 // indexed, and one body for each would be thousands of instructions, more than the instruction caches like: groups are
 // picked by an indirect branch and share one body.
-func (c *consumer) eachGroup(t *tile, groups ptx.B32, name string, body func(g group)) {
+func (c *consumer) eachGroup(of tiles, groups ptx.B32, name string, body func(g group)) {
 	f := c.f
 	at, rest, last, none := f.B32("group"), f.B32(), f.Pred("last_group"), f.Pred("no_group")
 	z, columns, codes := f.NewF32s("z", perGroup), f.B32("columns"), f.B32("codes_addr")
@@ -102,15 +134,29 @@ func (c *consumer) eachGroup(t *tile, groups ptx.B32, name string, body func(g g
 	f.SubU32(rest, groups, ptx.Imm(1))
 	f.AndB32(groups, groups, rest)
 	f.SetpU32(ptx.EQ, last, groups, ptx.Imm(0))
-	f.MadLoU32(columns, at, ptx.Imm(tiling.CodeGroup), c.colInN)
 	f.MadLoU32(codes, at, ptx.Imm(codeRun), base)
+	product, across := c.productOf(at)
+	f.MadLoU32(columns, across, ptx.Imm(tiling.CodeGroup), c.colInN)
 	c.pickGroup(at, z, picked)
 	f.Place(picked)
-	g := c.groupOf(t, z, columns, codes)
+	g := c.groupOf(of.in(product), z, columns, codes)
 	g.last = &last
 	body(g)
 	f.Bra(head)
 	f.Place(done)
+}
+
+// productOf splits the number of a group: its product, and its number in that.
+func (c *consumer) productOf(group ptx.B32) (product, across ptx.B32) {
+	if c.products() == 1 {
+		return ptx.B32{}, group
+	}
+	f, before := c.f, c.f.B32()
+	product, across = f.B32("product"), f.B32("group_across")
+	f.DivU32(product, group, ptx.Imm(c.t.N/tiling.CodeGroup))
+	f.MulLoU32(before, product, ptx.Imm(c.t.N/tiling.CodeGroup))
+	f.SubU32(across, group, before)
+	return product, across
 }
 
 // pickGroup moves the accumulators of a group to z.

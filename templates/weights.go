@@ -1,87 +1,108 @@
 package templates
 
 import (
+	"math/bits"
+
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
 )
 
-// weightSource is where the producer gets the weights of a stage from: a tensor map, or packed blocks that are copied as
-// they are (manifest.Packed).
+// weightSource is where the producer gets the weights of a stage from: a tensor map, copyRows rows at a time, or packed panels
+// (manifest.Packed), of which the rows of a stage are copied as they are.
 type weightSource struct {
 	k      *skeleton
 	tensor ptx.B64 // address of the tensor map
 
-	packed ptx.B64   // address of the blocks
-	blocks []ptx.B64 // addresses of the current stage's, one for each 64 rows of the tile
-	last   ptx.B32   // the last block down
+	share  ptx.B32 // bytes of a stage's weights that the CTA copies
+	expect ptx.B32 // bytes of a stage, with the hidden states
+
+	packed bool
+	base   ptx.B64 // address of the panels
+	panel  ptx.B64 // bytes of a panel
+	addr   ptx.B64 // of the next stage's rows
 }
 
 func (k *skeleton) weightSource() weightSource {
 	f := k.f
-	if !k.packed() {
-		return weightSource{k: k, tensor: k.tensorMap(k.sig.weights, "weights_map")}
+	w := weightSource{k: k, packed: k.packed(), share: f.B32("weights_bytes"), expect: f.B32("stage_bytes")}
+	if !w.packed {
+		w.tensor = k.tensorMap(k.sig.weights, "weights_map")
+		return w
 	}
-	w := weightSource{k: k, packed: loadPointer(f, k.sig.weights, "weights"), last: k.ceilDiv(k.vocab, manifest.PackedRows, "last_block")}
-	f.SubU32(w.last, w.last, ptx.Imm(1))
-	for range weightShare(k.t) / k.pieceRows() {
-		w.blocks = append(w.blocks, f.B64("block_addr"))
-	}
+	w.base, w.panel, w.addr = loadPointer(f, k.sig.weights, "weights"), f.B64("panel_bytes"), f.B64("panel_addr")
+	rows := k.ceilDiv(k.vocab, manifest.PackedRows, "panel_rows")
+	f.MulWideU32(w.panel, rows, ptx.Imm(manifest.PackedRows*manifest.PackedRowBytes))
 	return w
 }
 
-// pieceRows is the rows of one copy of packed weights: a block, or half of one where a CTA's share is not whole blocks.
-func (k *skeleton) pieceRows() int {
-	if weightShare(k.t)%manifest.PackedRows != 0 {
-		return manifest.PackedRows / 2
-	}
-	return manifest.PackedRows
-}
-
-// packedRowBytes is a row of a block, and of a stage.
-const packedRowBytes = manifest.PackedBlock / manifest.PackedRows
-
-// begin goes to the first stage of an item. Where the tile reaches past the last block, that one comes again: its rows are
-// past the vocabulary then, and do not count.
-func (w weightSource) begin(row ptx.B32) {
+// begin goes to the first stage of an item. Where its rows reach past the panel, the next one's come instead: these are past
+// the vocabulary, and do not count.
+func (w weightSource) begin(row, rows ptx.B32) {
 	f, k := w.k.f, w.k
-	first := row
+	f.ShlB32(w.share, rows, ptx.Imm(bits.TrailingZeros(stageRowBytes)))
+	f.AddU32(w.expect, w.share, ptx.Imm(k.plan.Storage.HiddenStage))
 	if k.t.Split {
-		first = f.B32("first_row")
-		f.MadLoU32(first, k.rank, ptx.Imm(weightShare(k.t)), row)
+		f.ShrU32(w.share, w.share, ptx.Imm(bits.TrailingZeros(uint(k.t.Cluster))))
 	}
-	for i, addr := range w.blocks {
-		at, block, rest := f.B32(), f.B32("block"), f.B64()
-		f.AddU32(at, first, ptx.Imm(i*k.pieceRows()))
-		f.ShrU32(block, at, ptx.Imm(6))
-		f.MinU32(block, block, w.last)
-		f.MulLoU32(block, block, k.ksteps)
-		f.MadWideU32(addr, block, ptx.Imm(manifest.PackedBlock), w.packed)
-		if k.pieceRows() < manifest.PackedRows {
-			f.AndB32(at, at, ptx.Imm(manifest.PackedRows-1))
-			f.MulWideU32(rest, at, ptx.Imm(packedRowBytes))
-			f.AddU64(addr, addr, rest)
-		}
+	if !w.packed {
+		return
+	}
+	f.MadWideU32(w.addr, row, ptx.Imm(stageRowBytes), w.base)
+	if k.t.Split {
+		part := f.B64()
+		f.MulWideU32(part, w.share, k.rank)
+		f.AddU64(w.addr, w.addr, part)
 	}
 }
 
-// copy starts the copies of a stage: of the whole tile, or of the CTA's share of one that the cluster has in common.
+// stageRowBytes is a row of the weights in a stage.
+const stageRowBytes = manifest.PackedRowBytes
+
+// copy starts the copy of a stage: of the whole tile, or of the CTA's share of one that the cluster has in common.
 func (w weightSource) copy(dst ptx.B32, bar ptx.SharedAddr, x, row ptx.B32, hint ptx.B64) {
 	f, k := w.k.f, w.k
 	opts := []ptx.Option{ptx.CacheHint(hint)}
 	if k.t.Split {
 		opts = append(opts, ptx.Multicast(k.everyPeer()))
-		part, mine := f.B32("part"), f.B32("part_row")
-		f.MadLoU32(part, k.rank, ptx.Imm(weightShare(k.t)*packedRowBytes), dst)
-		f.MadLoU32(mine, k.rank, ptx.Imm(weightShare(k.t)), row)
-		dst, row = part, mine
+		dst, row = w.part(dst, row)
 	}
-	if w.blocks == nil {
-		f.CpAsyncBulkTensorSharedClusterGlobal(dst, ptx.Tensor(w.tensor, x, row), bar, opts...)
+	if !w.packed {
+		w.copyBoxes(dst, bar, x, row, opts)
 		return
 	}
-	piece := packedRowBytes * k.pieceRows()
-	for i, addr := range w.blocks {
-		f.CpAsyncBulkSharedClusterGlobal(dst.Off(piece*i), addr, ptx.Imm(piece), bar, opts...)
-		f.AddU64(addr, addr, ptx.Imm(manifest.PackedBlock))
+	f.CpAsyncBulkSharedClusterGlobal(dst, w.addr, w.share, bar, opts...)
+	f.AddU64(w.addr, w.addr, w.panel)
+}
+
+// copyBoxes starts the copies of row-major weights, one box after the other.
+func (w weightSource) copyBoxes(dst ptx.B32, bar ptx.SharedAddr, x, row ptx.B32, opts []ptx.Option) {
+	f := w.k.f
+	at, end, boxRow, more := f.B32("box"), f.B32("boxes_end"), f.B32("box_row"), f.Pred("more_boxes")
+	f.MovB32(at, dst)
+	f.AddU32(end, dst, w.share)
+	f.MovB32(boxRow, row)
+	loop := f.Here("copy_box")
+	f.CpAsyncBulkTensorSharedClusterGlobal(at, ptx.Tensor(w.tensor, x, boxRow), bar, opts...)
+	f.AddU32(at, at, ptx.Imm(copyRows*stageRowBytes))
+	f.AddU32(boxRow, boxRow, ptx.Imm(copyRows))
+	f.SetpU32(ptx.LT, more, at, end)
+	f.Bra(loop).If(more)
+}
+
+// skip passes over a stage where p holds.
+func (w weightSource) skip(p ptx.Pred) {
+	if w.packed {
+		w.k.f.AddU64(w.addr, w.addr, w.panel).If(p)
 	}
+}
+
+// part returns where the CTA's share of a stage goes, and its first row.
+func (w weightSource) part(dst, row ptx.B32) (part, first ptx.B32) {
+	f, bytes := w.k.f, w.k.f.B32()
+	part, first = f.B32("part"), f.B32("part_row")
+	f.MulLoU32(bytes, w.k.rank, w.share)
+	f.AddU32(part, dst, bytes)
+	f.ShrU32(first, bytes, ptx.Imm(bits.TrailingZeros(stageRowBytes)))
+	f.AddU32(first, first, row)
+	return part, first
 }

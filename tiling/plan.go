@@ -45,6 +45,7 @@ type Storage struct {
 	Full  int // offset of the "stage is full" barriers, 8 bytes each
 	Empty int // offset of the "stage is empty" barriers
 	Flag  int // offset of the word that tells the last CTA
+	Turns int // offset of the barriers by which warpgroups that take turns hand over the tensor core
 	Tiles int // offset of the "accumulator is full" and "is empty" barriers of tensor memory, 8 bytes each
 	Place int // offset of the word that holds the address of the tensor memory
 	Total int
@@ -53,6 +54,7 @@ type Storage struct {
 // Pipeline counts threads and registers.
 type Pipeline struct {
 	Samplers          int // threads that sample
+	Team              int // threads that sample a tile together
 	Consumers         int // warpgroups that multiply or sample
 	Threads           int
 	LaunchRegisters   int // per thread at launch: an even share of the register file
@@ -124,6 +126,7 @@ type family struct {
 	minWidth int
 	// splitWidth is the least width for which a cluster may split the batch; 0 is none.
 	splitWidth int
+	pingPong   bool // warpgroups may take turns
 	rowRule    string
 	pipeline   func(a arch.Arch, t Tile) Pipeline
 	tensor     func(t Tile) Tensor
@@ -174,6 +177,10 @@ func (fam family) checkShape(a arch.Arch, t Tile) string {
 		return fmt.Sprintf("stages are %d to %d", minStages, maxStages)
 	case t.Cluster < 1 || t.Cluster > a.MaxCluster || t.Cluster&(t.Cluster-1) != 0:
 		return fmt.Sprintf("the cluster is a power of two up to %d", a.MaxCluster)
+	case t.PingPong && !fam.pingPong:
+		return "warpgroups do not take turns on " + a.Name + ": its tensor memory holds two tiles"
+	case t.PingPong && t.N < 16:
+		return "warpgroups take turns from N = 16 on"
 	case t.Split && t.Cluster == 1:
 		return "a cluster of one has nothing to split"
 	case t.Split && t.M%(splitRows*t.Cluster) != 0:
@@ -212,6 +219,9 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 	s.Full = place(barrierBytes * t.Stages)
 	s.Empty = place(barrierBytes * t.Stages)
 	s.Flag = place(flagBytes)
+	if t.PingPong {
+		s.Turns = place(barrierBytes * p.Pipeline.Consumers)
+	}
 	if n := p.Tensor.Buffers; n > 0 {
 		s.Tiles = place(2 * barrierBytes * n)
 		s.Place = place(flagBytes)

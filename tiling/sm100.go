@@ -32,7 +32,7 @@ func sm100Pipeline(a arch.Arch, t Tile) Pipeline {
 	threads := warpgroup * (n + 1)
 	even := evenShare(a, threads)
 	return Pipeline{
-		Consumers: n, Threads: threads, Samplers: warpgroup * n,
+		Consumers: n, Threads: threads, Samplers: warpgroup * n, Team: warpgroup * n,
 		LaunchRegisters: even, ConsumerRegisters: even,
 		Accumulators:  sm100Group,
 		CodeWords:     2 * groupWords * ((codeGroups(t) + n - 1) / n), // a warp's 32 rows are two blocks

@@ -7,7 +7,7 @@ const wgmmaM = 64
 
 // sm90 has one to three consumer warpgroups of 64 rows, and accumulators in registers.
 var sm90 = family{
-	rows: []int{128, 192, 64}, minWidth: 8, splitWidth: 192,
+	rows: []int{128, 192, 64}, minWidth: 8, splitWidth: 192, pingPong: true,
 	rowRule:  "M is 64, 128 or 192: 64 for each of one to three consumer warpgroups",
 	pipeline: sm90Pipeline,
 	tile:     sm90Tile,
@@ -28,6 +28,9 @@ func sm90Tile(n int) Tile {
 	return Tile{M: 192, N: n, K: stageK, Cluster: 1}
 }
 
+// pingPongers are the warpgroups that take turns.
+const pingPongers = 2
+
 // sm90Warps are the warps beside the consumers: one produces.
 const sm90Warps = 1
 
@@ -38,12 +41,18 @@ var registerShares = map[int][2]int{2: {40, 232}, 3: {32, 160}}
 // sm90Pipeline gives all threads the same registers where that will do. A wide tile's consumers need more: then the warps
 // behind them are filled up to a warpgroup, which setmaxnreg works on.
 func sm90Pipeline(a arch.Arch, t Tile) Pipeline {
-	n := t.M / wgmmaM
+	n, high := t.M/wgmmaM, 1 // warpgroups, and products of 64 rows of each
+	if t.PingPong {
+		n, high = pingPongers, n
+	}
 	p := Pipeline{
-		Consumers: n, Samplers: warpgroup * n,
-		Accumulators:  t.N / 2,
-		CodeWords:     groupWords * codeGroups(t), // a warp's 16 rows are one block
-		EmptyArrivals: 4 * n * t.Cluster,          // one a consumer warp of every CTA in the cluster
+		Consumers: n, Samplers: warpgroup * n, Team: warpgroup * n,
+		Accumulators:  high * t.N / 2,
+		CodeWords:     high * groupWords * codeGroups(t), // a warp's 16 rows are one block
+		EmptyArrivals: 4 * n * t.Cluster,                 // one a consumer warp of every CTA in the cluster
+	}
+	if t.PingPong {
+		p.Team, p.EmptyArrivals = warpgroup, 4*t.Cluster // of the one that has the tile
 	}
 	p.Threads = warpgroup*n + warpThreads*sm90Warps
 	p.LaunchRegisters = evenShare(a, p.Threads)

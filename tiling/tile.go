@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 )
 
 // Tile is a tile configuration; its text, such as m128n64k64s8c1, names it everywhere.
@@ -16,6 +15,8 @@ type Tile struct {
 	Cluster int // CTAs that share the hidden states by multicast, or split the batch
 	// Split has the CTAs of a cluster take N batch rows each, of the same weights rows, which they share by multicast.
 	Split bool
+	// PingPong has two warpgroups take whole tiles in turns: one samples while the other multiplies.
+	PingPong bool
 }
 
 // Width is the batch rows of an item: of one CTA, or of a cluster that splits them.
@@ -32,22 +33,27 @@ func (t Tile) String() string {
 	if t.Split {
 		name += "b"
 	}
+	if t.PingPong {
+		name += "p"
+	}
 	return name
 }
 
-var tileName = regexp.MustCompile(`^m(\d{1,4})n(\d{1,4})k(\d{1,4})s(\d{1,3})c(\d{1,2})(b?)$`)
+var tileName = regexp.MustCompile(`^m(\d{1,4})n(\d{1,4})k(\d{1,4})s(\d{1,3})c(\d{1,2})(b?)(p?)$`)
 
 // ParseTile reads a tile's name.
 func ParseTile(s string) (Tile, error) {
 	var n [5]int
+	var split, pingPong bool
 	if m := tileName.FindStringSubmatch(s); m != nil {
 		for i := range n {
 			n[i], _ = strconv.Atoi(m[i+1])
 		}
+		split, pingPong = m[6] != "", m[7] != ""
 	}
-	t := Tile{n[0], n[1], n[2], n[3], n[4], strings.HasSuffix(s, "b")}
+	t := Tile{n[0], n[1], n[2], n[3], n[4], split, pingPong}
 	if t.String() != s { // leading zeros too: a tile has one name
-		return Tile{}, fmt.Errorf("tiling: bad tile %q: want mMnNkKsSTAGEScCLUSTER, as in m128n64k64s8c1, and b behind it if the cluster splits the batch", s)
+		return Tile{}, fmt.Errorf("tiling: bad tile %q: want mMnNkKsSTAGEScCLUSTER, as in m128n64k64s8c1, behind it b if the cluster splits the batch and p for ping-pong", s)
 	}
 	return t, nil
 }

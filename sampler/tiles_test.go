@@ -1,0 +1,71 @@
+package sampler
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// Every way to walk the vocabulary gives the same tokens: low tiles at its end, clusters, warpgroups that take turns, more
+// columns than one, rings deeper than an item.
+func TestSimulatedTiles(t *testing.T) {
+	for arch, tiles := range map[string][]string{
+		"sm_90": {"m192n32k64s7c1", "m128n16k64s12c1", "m64n64k64s3c2", "m192n32k64s5c2b", "m128n32k64s4c1p", "m128n64k64s6c2p",
+			"m128n32k64s5c2bp", "m64n64k64s3c1p", "m192n16k64s4c1p"},
+		"sm_100": {"m128n32k64s5c1", "m128n64k64s4c2"},
+	} {
+		dev, err := Open("sim:" + arch)
+		require.NoError(t, err)
+		defer dev.Close()
+		for i, shape := range [][3]int{{1000, 832, 40}, {3300, 200, 70}, {1200, 128, 9}} {
+			rng := rand.New(rand.NewPCG(1, uint64(i)))
+			for _, layout := range []Layout{Packed, RowMajor} {
+				for _, name := range tiles {
+					checkTile(t, arch, dev, rng, shape, layout, name)
+				}
+			}
+		}
+	}
+}
+
+func checkTile(t *testing.T, arch string, dev *Device, rng *rand.Rand, shape [3]int, layout Layout, name string) {
+	v, d, batch := shape[0], shape[1], shape[2]
+	what := fmt.Sprintf("%v %s %s %s", shape, arch, layout, name)
+	tile, err := tiling.ParseTile(name)
+	require.NoError(t, err, what)
+	w, hidden := normals(rng, v*d, 0.05), normals(rng, batch*d, 1)
+	seeds := make([]uint64, batch)
+	for i := range seeds {
+		seeds[i] = rng.Uint64()
+	}
+	var want []int32
+	cpu, err := Open("cpu")
+	require.NoError(t, err)
+	defer cpu.Close()
+	for _, run := range []struct {
+		dev  *Device
+		tile tiling.Tile
+	}{{cpu, tiling.Tile{}}, {dev, tile}} {
+		head, err := run.dev.LoadHead(t.Context(), Weights{Source: pooledRows{w, d}, Vocab: v, Hidden: d, Layout: layout})
+		require.NoError(t, err, what)
+		plan, err := head.Plan(t.Context(), Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch, Tile: run.tile})
+		require.NoError(t, err, what)
+		temps := make([]float32, batch)
+		for i := range temps {
+			temps[i] = float32(i%4) / 2
+		}
+		r, err := plan.Sample(t.Context(), hidden, Rows{Seeds: seeds, Positions: []uint64{5}, Temperature: temps})
+		require.NoError(t, err, what)
+		if want == nil {
+			want = r.Tokens
+		}
+		require.Equal(t, want, r.Tokens, what)
+		require.NoError(t, plan.Close())
+		require.NoError(t, head.Close())
+	}
+}
