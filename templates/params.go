@@ -58,7 +58,7 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, layout manifest
 	if layout == manifest.Packed {
 		s.weights = s.pointer(ParamPackedWeights, "bf16", "vocab x hidden_size, packed", "read")
 	} else {
-		s.weights = s.tensorMap(ParamWeights, ParamVocab, copyRows)
+		s.weights = s.tensorMap(ParamWeights, ParamVocab, copyRows(plan.Tile))
 	}
 	s.hidden = s.tensorMap(ParamHidden, ParamBatch, hiddenShare(plan.Tile))
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)

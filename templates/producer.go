@@ -121,6 +121,7 @@ func (p *producerState) fill() {
 func (p *producerState) startWeights(bar, dst ptx.B32) {
 	full := bar.Off(p.plan.Storage.Full)
 	p.f.MbarrierArriveExpectTx(full, p.weights.expect)
+	p.weights.prefetch(p.step)
 	p.weights.copy(dst, full, p.x, p.row, p.once)
 }
 

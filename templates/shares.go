@@ -18,15 +18,23 @@ func (k *skeleton) down() int {
 	return k.t.Cluster
 }
 
-// copyRows is the rows of one copy of row-major weights, and a word of a mask.
-const copyRows = 32
-
-// rowStep is what a tile's rows are a multiple of.
+// rowStep is what a tile's rows are a multiple of: a word of a mask, for each CTA that copies a part of them.
 func rowStep(t tiling.Tile) int {
-	if t.Split { // each CTA copies its part
-		return copyRows * t.Cluster
+	if t.Split {
+		return maskWord * t.Cluster
 	}
-	return copyRows
+	return maskWord
+}
+
+// maskWord is the tokens of a word of a mask.
+const maskWord = 32
+
+// copyRows is the rows of one copy of row-major weights.
+func copyRows(t tiling.Tile) int {
+	if t.Split {
+		return maskWord
+	}
+	return productRows
 }
 
 // share cuts the vocabulary. Where the grid takes it once, every CTA gets as many rows as any other: in as few turns as

@@ -39,6 +39,7 @@ func (k *skeleton) weightSource() weightSource {
 // the vocabulary, and do not count.
 func (w weightSource) begin(row, rows ptx.B32) {
 	f, k := w.k.f, w.k
+	rows = w.wholeCopies(rows)
 	f.ShlB32(w.share, rows, ptx.Imm(bits.TrailingZeros(stageRowBytes)))
 	f.AddU32(w.expect, w.share, ptx.Imm(k.plan.Storage.HiddenStage))
 	if k.t.Split {
@@ -55,8 +56,39 @@ func (w weightSource) begin(row, rows ptx.B32) {
 	}
 }
 
+// wholeCopies rounds the rows of a tile up to whole boxes.
+func (w weightSource) wholeCopies(rows ptx.B32) ptx.B32 {
+	step := copyRows(w.k.t)
+	if w.packed || rowStep(w.k.t)%step == 0 {
+		return rows
+	}
+	whole := w.k.f.B32("rows_copied")
+	w.k.f.AddU32(whole, rows, ptx.Imm(step-1))
+	w.k.f.AndB32(whole, whole, ptx.Imm(-step))
+	return whole
+}
+
 // stageRowBytes is a row of the weights in a stage.
 const stageRowBytes = manifest.PackedRowBytes
+
+// prefetchStages is how many stages past the one that is copied the L2 cache is asked for, by tiles that compute bounds: the
+// latency of memory is more than their ring hides. Row-major weights come by twos anyway (L2 promotion to 256 bytes); where
+// memory bounds, a prefetch only takes from its bandwidth (docs/NOTES.md).
+const prefetchStages = 4
+
+// prefetch asks for the weights of a later stage of the item.
+func (w weightSource) prefetch(step ptx.B32) {
+	f, k := w.k.f, w.k
+	if !w.packed || !k.t.Split {
+		return
+	}
+	ahead, later, there := f.B64("prefetch_addr"), f.B32(), f.Pred("has_later")
+	f.ShlB64(ahead, w.panel, ptx.Imm(bits.TrailingZeros(prefetchStages)))
+	f.AddU64(ahead, ahead, w.addr)
+	f.AddU32(later, step, ptx.Imm(prefetchStages))
+	f.SetpU32(ptx.LT, there, later, k.ksteps)
+	f.CpAsyncBulkPrefetchL2Global(ahead, w.share).If(there)
+}
 
 // copy starts the copy of a stage: of the whole tile, or of the CTA's share of one that the cluster has in common.
 func (w weightSource) copy(dst ptx.B32, bar ptx.SharedAddr, x, row ptx.B32, hint ptx.B64) {
@@ -83,8 +115,8 @@ func (w weightSource) copyBoxes(dst ptx.B32, bar ptx.SharedAddr, x, row ptx.B32,
 	f.MovB32(boxRow, row)
 	loop := f.Here("copy_box")
 	f.CpAsyncBulkTensorSharedClusterGlobal(at, ptx.Tensor(w.tensor, x, boxRow), bar, opts...)
-	f.AddU32(at, at, ptx.Imm(copyRows*stageRowBytes))
-	f.AddU32(boxRow, boxRow, ptx.Imm(copyRows))
+	f.AddU32(at, at, ptx.Imm(copyRows(w.k.t)*stageRowBytes))
+	f.AddU32(boxRow, boxRow, ptx.Imm(copyRows(w.k.t)))
 	f.SetpU32(ptx.LT, more, at, end)
 	f.Bra(loop).If(more)
 }

@@ -1,6 +1,8 @@
 package tiling
 
 import (
+	"slices"
+
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/ir"
 )
@@ -30,11 +32,17 @@ func Candidates(a arch.Arch, c ir.Computation, batch int) (plans []*Plan, reject
 }
 
 // shapes are the ways to cover M weights rows and a width: alone, in a cluster, and from splitWidth on in one that splits
-// the batch.
+// the batch; and the same with warpgroups that take turns.
 func (fam family) shapes(m, width int) []Tile {
 	t := []Tile{{M: m, N: width, K: stageK, Cluster: 1}, {M: m, N: width, K: stageK, Cluster: 2}}
 	if fam.splitWidth > 0 && width >= fam.splitWidth {
 		t = append(t, Tile{M: m, N: width / 2, K: stageK, Cluster: 2, Split: true})
+	}
+	if fam.pingPong && width > 8 {
+		for _, one := range slices.Clone(t) {
+			one.PingPong = true
+			t = append(t, one)
+		}
 	}
 	return t
 }
