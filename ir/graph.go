@@ -92,10 +92,14 @@ const (
 	InPad  Input = "pad"  // float32, 0 or -inf: whether the token counts
 	InBase Input = "base" // float32, the largest score without noise
 	InCode Input = "code" // float32, code of the noise (CodeValue)
+
+	InTop  Input = "top"  // float32, the largest score without noise of a block
+	InMass Input = "mass" // float32, a block's mass over that of its largest token
 )
 
 var inputTypes = map[Input]Type{
 	InLogit: F32, InBias: F32, InAllowed: Bool, InAlpha: F32, InTau: F32, InLow: U32, InHigh: U32, InBlockLow: U32, InBlockHigh: U32, InFirst: Bool, InPad: F32, InBase: F32, InCode: F32,
+	InTop: F32, InMass: F32,
 }
 
 // Node is one value of a graph.

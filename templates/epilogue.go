@@ -22,8 +22,8 @@ type group struct {
 type element struct {
 	offset int // columns past the group's first of this thread
 	tokens []candidate
-	// code bounds the noise of all the tokens, which are of one block; place is that of the block's first token. Neither is
-	// set without noise.
+	// code bounds the noise of all the tokens, which are of one block; it is not set without noise. place is that of the
+	// block's first token; it is set where noise is drawn token by token.
 	code  ptx.F32
 	place ptx.B32
 }
@@ -49,6 +49,10 @@ type scanned struct {
 // compare holds a group against the rows' bests. Only a bound of an element's scores is compared; where any in the warp
 // reaches the row's threshold, the tokens that do so each wait in the warp's queue to be scored in full, 32 at a time.
 func (c *samplers) compare(g group) {
+	if c.c.Sampler == ir.Grouped {
+		c.compareBlocks(g)
+		return
+	}
 	f := c.f
 	hit, elements := f.Pred("hit"), c.scan(g)
 	c.reaches(hit, elements)

@@ -62,7 +62,7 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, layout manifest
 	}
 	s.hidden = s.tensorMap(ParamHidden, ParamBatch, hiddenShare(plan.Tile))
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
-	if c.Sampler == ir.Gumbel {
+	if c.Sampler.Random() {
 		s.seeds, s.seedStride = s.rows(ParamSeeds, "u64", ParamSeedStride)
 		s.positions, s.positionStride = s.rows(ParamPositions, "u64", ParamPositionStride)
 		s.draw, s.tag = s.scalar(ParamDraw), s.scalar(ParamStreamTag)

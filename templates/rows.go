@@ -99,7 +99,7 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	idle, store := f.Pred("idle"), f.Label("store_row")
 	f.SetpU32(ptx.GE, idle, row, c.batch)
 	f.Bra(store).If(idle)
-	if c.c.Sampler == ir.Gumbel {
+	if c.c.Sampler.Random() {
 		c.rowConstants(row, noise)
 	}
 	if c.c.Chain.Temperature {
@@ -112,7 +112,7 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	f.Place(store)
 	f.StSharedV2B32(c.at(inTile, 8).Off(c.plan.Storage.Keys), []ptx.B32{low, high})
 	f.StSharedV4F32(c.at(inTile, 16).Off(c.plan.Storage.Rows), []ptx.F32{r.alpha, r.tau, r.threshold, r.cap})
-	if c.c.Sampler == ir.Gumbel {
+	if c.c.Sampler.Random() {
 		f.StSharedV4B32(c.at(inTile, 16).Off(c.plan.Storage.Noise), noise)
 	}
 }

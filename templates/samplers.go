@@ -20,6 +20,7 @@ type samplers struct {
 	seedStride, posStride     ptx.B32
 	tempStride, draw, tagWord ptx.B32
 
+	blocks       blockLanes
 	rowInTile    ptx.B32  // the thread's first row in the tile
 	fresh        ptx.B32  // 1 while the rows have seen no tile yet
 	final        ptx.Pred // the rows will see no other tile
@@ -36,7 +37,7 @@ const (
 func (c *samplers) loadParams() {
 	f, s := c.f, c.sig
 	c.keys = loadPointer(f, s.keys, "keys")
-	if c.c.Sampler == ir.Gumbel {
+	if c.c.Sampler.Random() {
 		c.seeds, c.seedStride = loadPointer(f, s.seeds, "seeds"), loadU32(f, s.seedStride, "seed_stride")
 		c.positions, c.posStride = loadPointer(f, s.positions, "positions"), loadU32(f, s.positionStride, "position_stride")
 		c.draw, c.tagWord = loadU32(f, s.draw, "draw"), loadU32(f, s.tag, "stream_tag")
@@ -68,9 +69,14 @@ func (c *samplers) begin() {
 	f.MovB32(c.count, ptx.Imm(0))
 	warp := f.B32("sampler_warp")
 	f.ShrU32(warp, c.thread, ptx.Imm(5))
-	f.MadLoU32(c.queue, warp, ptx.Imm(entryBytes*tiling.QueueEntries), c.smem)
+	if c.queues() {
+		f.MadLoU32(c.queue, warp, ptx.Imm(entryBytes*tiling.QueueEntries), c.smem)
+	}
 	f.MadLoU32(c.codes, warp, ptx.Imm(wordBytes*c.plan.Pipeline.CodeWords), c.smem)
 }
+
+// queues reports whether candidates wait for their scores: where noise is drawn for a block as a whole, none do.
+func (c *samplers) queues() bool { return c.c.Sampler != ir.Grouped }
 
 // bytes turns a stride in 4-byte elements into bytes.
 func (c *samplers) bytes(elements ptx.B32) ptx.B32 {

@@ -25,6 +25,7 @@ type skeleton struct {
 	base    *ir.Graph
 	bound   *ir.Graph
 	floor   *ir.Graph
+	grouped groupedGraphs
 	sig     *params
 	options Options
 
@@ -69,6 +70,9 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	}
 	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, options: o,
 		score: ir.Score(c), base: ir.Base(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c, o.Layout()), done: f.Label("done")}
+	if c.Sampler == ir.Grouped {
+		k.grouped = groupedGraphs{term: ir.BlockTerm(c), block: ir.BlockScore(c), race: ir.Race(c)}
+	}
 	return k, m, shared
 }
 

@@ -82,8 +82,9 @@ func (c *consumer) findGroups(t *tile, hit ptx.B32) {
 		f.OrB32(mine, mine, ptx.Imm(1<<g)).If(reaches)
 	}
 	f.ReduxSyncOrB32(hit, mine, ptx.Imm(fullWarp))
-	// What waits is scored with the rows' last group.
-	f.OrB32(hit, hit, ptx.Imm(1<<(len(c.acc)/perGroup-1))).If(c.final)
+	if c.queues() { // what waits is scored with the rows' last group
+		f.OrB32(hit, hit, ptx.Imm(1<<(len(c.acc)/perGroup-1))).If(c.final)
+	}
 }
 
 // eachGroup runs body for those groups of 16 columns whose bits are set; it uses the bits up. Accumulators cannot be
@@ -150,7 +151,7 @@ func (c *consumer) groupOf(t *tile, z []ptx.F32, columns, codes ptx.B32) group {
 	g.place = func(i int) int { return 8*(i/2) + i%2 }
 	var words []ptx.B32
 	g.gather = func(g *group, i int) element {
-		if c.c.Sampler == ir.Gumbel && i == 0 {
+		if c.c.Sampler.Random() && i == 0 {
 			words = f.NewB32s("code_words", 2)
 			f.LdSharedV2B32(words, codes.Off(c.plan.Storage.Codes+g.codes))
 		}
@@ -158,8 +159,9 @@ func (c *consumer) groupOf(t *tile, z []ptx.F32, columns, codes ptx.B32) group {
 		e := element{offset: g.place(i), tokens: []candidate{
 			{in: newInputs(z[at]), pad: t.pads[0]}, {in: newInputs(z[at+2]), pad: t.pads[1], below: 8}}}
 		c.rowInputs(&t.tokenInputs, e.tokens, columns, g.place(i), c.maskBit[:])
-		if c.c.Sampler == ir.Gumbel {
-			e.code, e.place = codeValue(f, words[0], i), byteOf(f, words[1], i)
+		if c.c.Sampler.Random() {
+			e.code = codeValue(f, words[0], i)
+			e.place = c.placeOf(words[1], i)
 		}
 		return e
 	}

@@ -41,7 +41,7 @@ type Storage struct {
 	Rows  int // offset of the rows' records for the epilogue, 16 bytes each: a, t, threshold, cap
 	Keys  int // offset of the rows' best keys, 8 bytes each
 	Codes int // offset of the codes of the noise and the places of the blocks' first tokens, a byte each for each block and row
-	Queue int // offset of the candidates that wait for their scores, QueueEntries of 16 bytes a sampling warp
+	Queue int // offset of the candidates that wait for their scores, QueueEntries of 16 bytes a sampling warp; grouped sampling has none
 	Full  int // offset of the "stage is full" barriers, 8 bytes each
 	Empty int // offset of the "stage is empty" barriers
 	Flag  int // offset of the word that tells the last CTA
@@ -202,13 +202,15 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 		end += bytes
 		return at
 	}
-	if c.Sampler == ir.Gumbel {
+	if c.Sampler.Random() {
 		s.Noise = place(noiseBytes * t.N)
 		s.Codes = place(codeWordBytes * p.Pipeline.CodeWords * p.Pipeline.Samplers / warpThreads)
 	}
 	s.Rows = place(rowBytes * t.N)
 	s.Keys = place(keyBytes * t.N)
-	s.Queue = place(entryBytes * QueueEntries * p.Pipeline.Samplers / 32)
+	if c.Sampler != ir.Grouped {
+		s.Queue = place(entryBytes * QueueEntries * p.Pipeline.Samplers / warpThreads)
+	}
 	s.Full = place(barrierBytes * t.Stages)
 	s.Empty = place(barrierBytes * t.Stages)
 	s.Flag = place(flagBytes)
