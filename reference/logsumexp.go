@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/fsgen/fsgen/ir"
@@ -115,11 +116,29 @@ func (r *Request) LogSumExpBounds(res *Result) []float64 {
 			continue
 		}
 		w := r.row(b)
-		vocab := float64(r.Shape.Vocab)
-		additions := math.Ceil(vocab/massTile) + massAdditions
-		out[b] = 2*r.logitBound(&w, b, largest)/w.massTemperature() + massBudget*(1+math.Abs(lse)+math.Log(vocab)) + additions*unit
+		out[b] = 2*r.logitBound(&w, b, largest)/w.massTemperature() + SummationBound(r.Shape.Vocab, lse)
 	}
 	return out
+}
+
+// SummationBound is the part of a row's bound that is not the logits': how far a kernel's log-sum-exp may lie from that of
+// the very logits it had.
+func SummationBound(vocab int, lse float64) float64 {
+	additions := math.Ceil(float64(vocab)/massTile) + massAdditions
+	return massBudget*(1+math.Abs(lse)+math.Log(float64(vocab))) + additions*unit
+}
+
+// ExplainLogSumExp returns nil where got may be a correct kernel's log-sum-exp of row b, whose bound LogSumExpBounds gave.
+func (res *Result) ExplainLogSumExp(b int, bound float64, got float32) error {
+	want := res.LogSumExp[b]
+	far := math.Abs(float64(got) - float64(want))
+	switch {
+	case got == want || got != got && want != want || far <= bound:
+		return nil
+	case math.IsInf(float64(got), 0) && math.Copysign(1, float64(got))*float64(want)+bound > math.MaxFloat32:
+		return nil // beyond float32
+	}
+	return fmt.Errorf("reference: row %d: log-sum-exp %v, want %v within %.3g", b, got, want, bound)
 }
 
 // largestWeight is the largest Euclidean norm of a row of weights.

@@ -75,6 +75,9 @@ func TestLogSumExpBoundsHold(t *testing.T) {
 		for b, bound := range bounds {
 			got, want := roundedLogSumExp(rng, r, b), float64(res.LogSumExp[b])
 			require.LessOrEqual(t, math.Abs(got-want), bound, "%+v", r.Computation)
+			require.NoError(t, res.ExplainLogSumExp(b, bound, float32(want-bound/2)))
+			require.ErrorContains(t, res.ExplainLogSumExp(b, bound, float32(want+2*bound)), "log-sum-exp")
+			require.Error(t, res.ExplainLogSumExp(b, bound, nan()))
 			require.Less(t, bound, 1e-3*(1+math.Abs(want)+float64(r.Shape.Hidden)))
 		}
 	}

@@ -164,6 +164,7 @@ var setters = map[string]setter{
 	templates.ParamTokens:            pointer("tokens", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Tokens }),
 	templates.ParamStatus:            pointer("status", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Status }),
 	templates.ParamScores:            pointer("scores", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Scores }),
+	"lse":                            pointer("log-sum-exp", func(_ *Launcher, a *DeviceArgs) uint64 { return a.LogSumExp }),
 	templates.ParamKeys:              pointer("keys", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.keys()) }),
 	templates.ParamTicket:            pointer("ticket", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.ticket()) }),
 }

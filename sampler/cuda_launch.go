@@ -36,6 +36,7 @@ type DeviceArgs struct {
 
 	Tokens, Status uint64 // i32, out
 	Scores         uint64 // f32, out
+	LogSumExp      uint64 // f32, out
 }
 
 // Launcher launches a plan's kernels on streams of the caller's. It owns the workspace, so that launches of one Launcher

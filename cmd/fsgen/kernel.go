@@ -46,6 +46,9 @@ func (o *sampling) checkKernel(a *gen.Artifact, spec *sampler.Spec) error {
 	if o.score && !a.Writes("score") {
 		return fmt.Errorf("%s writes no scores, which --score asks for: emit it with --score", o.kernel)
 	}
+	if o.logSumExp && !a.Writes("lse") {
+		return fmt.Errorf("%s writes no log-sum-exp, which --logsumexp asks for: emit it with --logsumexp", o.kernel)
+	}
 	return nil
 }
 

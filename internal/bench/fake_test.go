@@ -111,7 +111,7 @@ func TestRunFromEndToEnd(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, rep.Skipped)
 	assert.Equal(t, Device{Name: "Fake GPU 0", Driver: "CUDA 12.4", PowerLimit: 700}, rep.Device)
-	assert.Equal(t, Problem{"small", 1003, 68, "temperature", "gumbel"}, rep.Problem)
+	assert.Equal(t, Problem{"small", 1003, 68, "temperature", "gumbel", false}, rep.Problem)
 	var got []string
 	read := 0
 	for _, x := range rep.Results {
