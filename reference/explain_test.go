@@ -193,14 +193,20 @@ func TestExplainGroupedTokens(t *testing.T) {
 func TestExplainGroupedRules(t *testing.T) {
 	logits := normals(40, 1, 1)
 	logits[20], logits[21], logits[35] = inf(), inf(), inf()
-	r := allowing(computing(ir.Computation{Sampler: ir.Grouped}, flat(1, logits)), 1, 20, 21, 22, 35)
-	res := sample(t, r)
-	require.EqualValues(t, 20, res.Tokens[0])
-	for got, reason := range map[int32]string{
-		21: "the lower token wins", 35: "the lower token wins", 22: "inside its block", 1: "its block: score", 2: "masked", 40: "outside",
-		ir.NoToken: "has none",
-	} {
-		require.ErrorContains(t, r.Explain(res, 0, got), reason, "token %d", got)
+	for _, temperature := range []float32{0.5, 1, 4} {
+		r := withTemperature(computing(ir.Computation{Sampler: ir.Grouped}, flat(1, logits)), temperature)
+		allowing(r, 1, 20, 21, 22, 35)
+		res := sample(t, r)
+		require.EqualValues(t, 20, res.Tokens[0])
+		score, bound := r.ReportedScoreOf(0, 20)
+		require.True(t, math.IsInf(score, 1))
+		require.Zero(t, bound)
+		for got, reason := range map[int32]string{
+			21: "the lower token wins", 35: "the lower token wins", 22: "inside its block", 1: "its block: score", 2: "masked", 40: "outside",
+			ir.NoToken: "has none",
+		} {
+			require.ErrorContains(t, r.Explain(res, 0, got), reason, "token %d", got)
+		}
 	}
 }
 
