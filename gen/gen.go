@@ -127,7 +127,7 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 		m.Outputs = append(m.Outputs, "score")
 	}
 	if c.LogSumExp {
-		m.Outputs = append(m.Outputs, "lse")
+		m.Outputs = append(m.Outputs, manifest.LogSumExp)
 	}
 	return m
 }

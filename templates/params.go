@@ -31,8 +31,8 @@ const (
 	ParamTokens            = "tokens"
 	ParamStatus            = "status"
 	ParamScores            = "scores"
-	ParamLogSumExp         = "lse"
-	ParamPartials          = "lse_partials"
+	ParamLogSumExp         = manifest.LogSumExp
+	ParamPartials          = manifest.Partials
 	ParamKeys              = "keys"
 	ParamTicket            = "ticket"
 )
