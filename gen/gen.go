@@ -126,6 +126,9 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 	if c.Score {
 		m.Outputs = append(m.Outputs, "score")
 	}
+	if c.LogSumExp {
+		m.Outputs = append(m.Outputs, manifest.LogSumExp)
+	}
 	return m
 }
 

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -226,12 +227,14 @@ func (p *problem) strange() {
 	}
 }
 
-var groupedCases = []struct {
+type groupedCase struct {
 	arch                 arch.Arch
 	tile, chain          string
 	vocab, hidden, batch int
 	ctas                 int
-}{
+}
+
+var groupedCases = []groupedCase{
 	{arch.SM90, "m192n8k64s8c1", "none", 200, 64, 1, 1},
 	{arch.SM90, "m64n8k64s12c1", "mask,temperature", 130, 72, 30, 2},
 	{arch.SM90, "m192n16k64s8c1", "temperature", 1000, 72, 16, 3},
@@ -239,7 +242,7 @@ var groupedCases = []struct {
 	{arch.SM90, "m192n32k64s6c2", "bias,temperature", 500, 72, 40, 2},
 	{arch.SM90, "m128n64k64s4c1", "temperature", 617, 200, 40, 4},
 	{arch.SM90, "m192n64k64s4c1", "bias=rows,mask,temperature", 600, 72, 40, 2},
-	{arch.SM90, "m128n256k64s4c2", "temperature", 300, 64, 100, 2},
+	{arch.SM90, "m128n256k64s3c2", "temperature", 300, 64, 100, 2},
 	{arch.SM90, "m192n96k64s4c2b", "bias=rows,mask,temperature", 400, 72, 220, 2},
 	{arch.SM100, "m128n16k64s12c1", "none", 200, 64, 1, 1},
 	{arch.SM100, "m128n16k64s4c1", "temperature", 1000, 72, 16, 3},
@@ -280,4 +283,53 @@ func samePlainRows(t testing.TB, p *problem, b *bench) {
 		require.Equal(t, want.token, tokens[row], "row %d", row)
 	}
 	t.Logf("rows by status: %v", kinds)
+}
+
+// lseCases have clusters without a tile of some rows, and column tiles that begin in the middle of the grid.
+var lseCases = append(groupedCases[:len(groupedCases):len(groupedCases)], []groupedCase{
+	{arch.SM90, "m64n8k64s4c1", "temperature", 60, 64, 20, 2},
+	{arch.SM90, "m64n16k64s4c2", "temperature", 200, 64, 100, 6},
+	{arch.SM90, "m64n16k64s3c2b", "mask,temperature", 200, 64, 100, 6},
+	{arch.SM90, "m64n8k64s4c1", "temperature", 600, 64, 16, 40},
+	{arch.SM100, "m128n16k64s4c2", "temperature", 400, 64, 70, 6},
+}...)
+
+// Every sampler gives the log-sum-exp of the plain computation, whatever ran at the same time, and with it the tokens and
+// scores that it gives without.
+func TestLogSumExp(t *testing.T) {
+	for i, c := range lseCases {
+		if raceEnabled && i%3 != 0 {
+			continue
+		}
+		sampler := []ir.Sampler{ir.Grouped, ir.Gumbel, ir.Greedy}[i%3]
+		t.Run(fmt.Sprintf("%s_%s_%s_%s", c.arch.Name, c.tile, sampler, c.chain), func(t *testing.T) {
+			comp := chain(t, c.chain)
+			comp.Sampler = sampler
+			comp = comp.Normalize()
+			p := newProblem(comp, c.vocab, c.hidden, c.batch, 5)
+			p.strange()
+			plain := mustEmit(t, comp, c.tile, c.arch)
+			comp.LogSumExp = true
+			a := mustEmit(t, comp, c.tile, c.arch)
+			_, without := runKernel(t, string(plain.PTX), plain.Manifest, p, c.ctas, 11)
+			rep, b := runKernel(t, string(a.PTX), a.Manifest, p, c.ctas, 12)
+			require.NoError(t, rep.Err())
+			require.Equal(t, ints(without.tokens), ints(b.tokens))
+			require.Equal(t, ints(without.status), ints(b.status))
+			require.Equal(t, ints(without.scores), ints(b.scores))
+			for row, got := range float32s(b.lse) {
+				near(t, p.grouped(row).lse, got, "log-sum-exp of row %d", row)
+			}
+			_, again := runKernel(t, string(a.PTX), a.Manifest, p, c.ctas, 13)
+			require.Equal(t, ints(b.lse), ints(again.lse), "the same bits on every run")
+			for k := range c.hidden { // a row that fails, and has every reference looked at again, changes no other
+				p.req.H[k] = 0x7FC0
+			}
+			_, beside := runKernel(t, string(a.PTX), a.Manifest, p, c.ctas, 14)
+			require.Equal(t, ir.StatusNaN, ir.Status(ints(beside.status)[0]))
+			for _, pair := range [][2]*sim.Block{{b.lse, beside.lse}, {b.scores, beside.scores}, {b.tokens, beside.tokens}} {
+				require.Equal(t, ints(pair[0])[1:], ints(pair[1])[1:])
+			}
+		})
+	}
 }

@@ -54,9 +54,18 @@ func (c *samplers) compare(g group) {
 		return
 	}
 	f := c.f
-	hit, elements := f.Pred("hit"), c.scan(g)
+	hit, elements := f.Pred("hit"), c.scanOnce(g)
 	c.reaches(hit, elements)
 	c.drain(g, hit, elements)
+}
+
+// scanOnce is the scan of a group that the epilogue enters once a tile, so that its tokens are added up there too.
+func (c *samplers) scanOnce(g group) []scanned {
+	elements := c.scan(g)
+	if c.summing() && !c.sums.apart {
+		c.addUp(g, elements)
+	}
+	return elements
 }
 
 // reaches sets hit if any of the elements may reach its row's threshold.

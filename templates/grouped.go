@@ -75,7 +75,7 @@ func (b blockLanes) across(f *ptx.Func, x ptx.F32, join func(d, x, y ptx.F32)) p
 // All branches are the warp's as a whole.
 func (c *samplers) compareBlocks(g group) {
 	f := c.f
-	hit, elements := f.Pred("hit"), c.scan(g)
+	hit, elements := f.Pred("hit"), c.scanOnce(g)
 	any, done := f.Pred("any"), f.Label("group_done")
 	if c.options.Exhaustive {
 		f.SetpB32(ptx.EQ, hit, c.lane, c.lane)

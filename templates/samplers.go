@@ -21,6 +21,8 @@ type samplers struct {
 	tempStride, draw, tagWord ptx.B32
 
 	blocks       blockLanes
+	sums         sums
+	partials     ptx.B64  // pairs of every row and CTA
 	rowInTile    ptx.B32  // the thread's first row in the tile
 	fresh        ptx.B32  // 1 while the rows have seen no tile yet
 	final        ptx.Pred // the rows will see no other tile
@@ -37,6 +39,9 @@ const (
 func (c *samplers) loadParams() {
 	f, s := c.f, c.sig
 	c.keys = loadPointer(f, s.keys, "keys")
+	if c.summing() {
+		c.partials = loadPointer(f, s.partials, "lse_partials")
+	}
 	if c.c.Sampler.Random() {
 		c.seeds, c.seedStride = loadPointer(f, s.seeds, "seeds"), loadU32(f, s.seedStride, "seed_stride")
 		c.positions, c.posStride = loadPointer(f, s.positions, "positions"), loadU32(f, s.positionStride, "position_stride")

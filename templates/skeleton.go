@@ -26,6 +26,7 @@ type skeleton struct {
 	bound   *ir.Graph
 	floor   *ir.Graph
 	grouped groupedGraphs
+	sum     sumGraphs
 	sig     *params
 	options Options
 
@@ -72,6 +73,9 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 		score: ir.Score(c), base: ir.Base(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c, o.Layout()), done: f.Label("done")}
 	if c.Sampler == ir.Grouped {
 		k.grouped = groupedGraphs{term: ir.BlockTerm(c), block: ir.BlockScore(c), race: ir.Race(c)}
+	}
+	if c.LogSumExp {
+		k.sum = sumGraphs{exponent: ir.Exponent(c), power: ir.Power(), rescaled: ir.Rescaled(c), logSum: ir.LogSum()}
 	}
 	return k, m, shared
 }

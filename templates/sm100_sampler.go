@@ -24,10 +24,11 @@ type tensorSampler struct {
 func (k *sm100) sampler() {
 	f := k.f
 	f.Comment("Samplers: transform, sample.")
-	c := &tensorSampler{samplers: &samplers{skeleton: k.skeleton, blocks: sm100Blocks}, k: k}
+	c := &tensorSampler{samplers: &samplers{skeleton: k.skeleton, blocks: sm100Blocks, sums: sums{lanes: sm100SumLanes}}, k: k}
 	c.coordinates()
 	c.layout = sm100Codes(k.plan)
 	c.begin()
+	c.samplers.beginSums(c.quarter, lanesGroup, func(element ptx.B32) ptx.B32 { return element })
 	c.threadCodes()
 	b := k.newRing(0)
 	c.eachItem("sample_item", func(row ptx.B32) {

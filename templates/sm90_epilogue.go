@@ -60,6 +60,11 @@ func (c *consumer) epilogue(t *tile) {
 	if c.cheap() {
 		c.findGroups(t, hit)
 	}
+	if c.summing() && c.sums.apart {
+		every := f.B32("groups")
+		f.MovB32(every, all)
+		c.eachGroup(t, every, "sum_group", func(g group) { c.addUp(g, c.scan(g)) })
+	}
 	c.eachGroup(t, hit, "epilogue_group", c.compare)
 }
 
@@ -166,4 +171,22 @@ func (c *consumer) groupOf(t *tile, z []ptx.F32, columns, codes ptx.B32) group {
 		return e
 	}
 	return g
+}
+
+// beginSums finds the warp's pairs. A group that is entered only where it has a hit is added up elsewhere.
+func (c *consumer) beginSums() {
+	elements := min(len(c.acc), perGroup) / 2
+	c.sums.apart = c.cheap() && len(c.acc) > perGroup
+	c.samplers.beginSums(c.warp, elements, func(element ptx.B32) ptx.B32 {
+		if elements == 2 {
+			return element
+		}
+		// Elements are the two columns of each block of 8.
+		f := c.f
+		place, odd := f.B32(), f.B32()
+		f.ShrU32(place, element, ptx.Imm(1))
+		f.AndB32(odd, element, ptx.Imm(1))
+		f.MadLoU32(place, place, ptx.Imm(8), odd)
+		return place
+	})
 }

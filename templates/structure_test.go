@@ -44,12 +44,15 @@ func emitKernels(t *testing.T) map[string]kernel {
 			c, err := ir.ParseChain(chain)
 			require.NoError(t, err)
 			comp := ir.Computation{Chain: c}
-			for _, batch := range []int{1, 64, 256} {
-				plans, _ := tiling.Candidates(a, comp, batch)
-				for _, p := range plans {
-					k := parse(t, gen.Request{Arch: a, Computation: comp, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Tile: p.Tile})
-					k.plan = p
-					out[k.entry.Name] = k
+			for i, batch := range []int{1, 64, 256} {
+				for _, comp.Sampler = range []ir.Sampler{ir.Gumbel, ir.Grouped} {
+					comp.LogSumExp = comp.Sampler == ir.Grouped && i > 0
+					plans, _ := tiling.Candidates(a, comp, batch)
+					for _, p := range plans {
+						k := parse(t, gen.Request{Arch: a, Computation: comp, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Tile: p.Tile})
+						k.plan = p
+						out[k.entry.Name] = k
+					}
 				}
 			}
 		}

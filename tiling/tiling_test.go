@@ -22,12 +22,19 @@ func computation(t testing.TB, sampler ir.Sampler, chain string) ir.Computation 
 	return ir.Computation{Chain: c, Sampler: sampler}
 }
 
+// summed asks for the log-sum-exp too.
+func summed(c ir.Computation) ir.Computation {
+	c.LogSumExp = true
+	return c
+}
+
 // everyPlan calls f with every plan that exists, over all tiles and the computations that differ in what they store.
 func everyPlan(t *testing.T, f func(*Plan, ir.Computation)) {
 	t.Helper()
 	plans := map[string]int{}
 	for _, c := range []ir.Computation{
 		computation(t, ir.Gumbel, "none"), computation(t, ir.Gumbel, "temperature"), computation(t, ir.Greedy, "temperature"),
+		computation(t, ir.Grouped, "temperature"), summed(computation(t, ir.Grouped, "none")), summed(computation(t, ir.Gumbel, "temperature")),
 	} {
 		for _, a := range arch.All() {
 			for _, tile := range everyTile() {
@@ -97,14 +104,19 @@ type region struct {
 // regions lists what the skeleton keeps in shared memory, counted here on its own.
 func regions(p *Plan, c ir.Computation) []region {
 	t, s := p.Tile, p.Storage
-	gumbel := c.Sampler == ir.Gumbel
+	random, sets := c.Sampler != ir.Greedy, p.Pipeline.Samplers/32 // every warp has all columns of its rows
+	if p.Arch.TMEMColumns > 0 {
+		sets = 4 // quarters of the lanes
+	}
 	return []region{
 		{"ring", 0, t.Stages * (t.M + t.N) * t.K * 2, 1024, true},                   // swizzle atoms
-		{"noise", s.Noise, 16 * t.N, 16, gumbel},                                    // read as v4.b32
-		{"codes", s.Codes, 8 * codeWords(p) * p.Pipeline.Samplers / 32, 16, gumbel}, // read as v4.b32
+		{"noise", s.Noise, 16 * t.N, 16, random},                                    // read as v4.b32
+		{"codes", s.Codes, 8 * codeWords(p) * p.Pipeline.Samplers / 32, 16, random}, // read as v4.b32
 		{"rows", s.Rows, 16 * t.N, 16, true},                                        // read as v4.f32
 		{"keys", s.Keys, 8 * t.N, 8, true},
-		{"queue", s.Queue, 64 * 16 * p.Pipeline.Samplers / 32, 16, true},
+		{"scales", s.Scales, 4 * t.N, 16, c.LogSumExp && c.Chain.Temperature}, // read as v4.f32
+		{"sums", s.Sums, 2 * 4 * t.N * sets, 16, c.LogSumExp},
+		{"queue", s.Queue, 64 * 16 * p.Pipeline.Samplers / 32, 16, c.Sampler != ir.Grouped},
 		{"full", s.Full, 8 * t.Stages, 8, true}, // mbarriers
 		{"empty", s.Empty, 8 * t.Stages, 8, true},
 		{"flag", s.Flag, 4, 4, true},
