@@ -88,7 +88,7 @@ func (w *row) withNoise(z, g bounded) bounded {
 func (r *Request) ReportedScoreOf(b, token int) (score, bound float64) {
 	w := r.row(b)
 	score, bound = r.ScoreOf(b, token)
-	if w.greedy || w.t >= 1 || w.badT {
+	if w.greedy || w.t >= 1 || w.badT || math.IsInf(score, 0) {
 		return score, bound
 	}
 	t := float64(w.t)

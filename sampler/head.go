@@ -140,7 +140,7 @@ func (s Spec) validateArtifact() error {
 		return &InputError{"artifact", "this fsgen knows the noise " + ir.NoiseName, m.RNG}
 	case s.Score && !s.Artifact.Writes("score"):
 		return &InputError{"artifact", "the plan wants scores, which the kernel does not write", m.Entry}
-	case s.LogSumExp && !s.Artifact.Writes("lse"):
+	case s.LogSumExp && !s.Artifact.Writes(manifest.LogSumExp):
 		return &InputError{"artifact", "the plan wants the log-sum-exp, which the kernel does not write", m.Entry}
 	}
 	return nil

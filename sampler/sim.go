@@ -106,6 +106,9 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	mem := newSimMemory(p, b)
 	mem.launch.CTAs = autotune.Grid(m.Launch.Grid, p.head.shape.Vocab, b.rows, max(simCTAs, m.Launch.Cluster[0]), p.buckets[i].CTAs)
 	mem.launch.Seed = p.head.dev.runs.Add(1)
+	if n := m.PartialsBytes(b.rows, mem.launch.CTAs); n > 0 {
+		mem.launch.Pointers[templates.ParamPartials] = mem.memory.Alloc("partial sums", n).Addr
+	}
 	report, err := p.programs[i].Run(ctx, mem.memory, mem.launch)
 	if err != nil {
 		return nil, err
@@ -144,7 +147,7 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamSeeds: put("seeds", asBytes(b.seeds)), templates.ParamPositions: put("positions", asBytes(b.pos)),
 		templates.ParamTemperature: put("temperature", asBytes(b.temp)), templates.ParamBias: put("bias", asBytes(b.bias)),
 		templates.ParamMask: put("mask", asBytes(b.mask)), templates.ParamTokens: m.tokens.Addr, templates.ParamStatus: m.status.Addr,
-		templates.ParamScores: m.scores.Addr, "lse": m.lse.Addr, templates.ParamKeys: put("keys", make([]byte, 8*n)),
+		templates.ParamScores: m.scores.Addr, templates.ParamLogSumExp: m.lse.Addr, templates.ParamKeys: put("keys", make([]byte, 8*n)),
 		templates.ParamTicket: put("ticket", make([]byte, 4)),
 	}
 	if h.layout == Packed {
