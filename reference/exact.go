@@ -62,7 +62,7 @@ func (w *row) exactLogit(y bounded, token int) bounded {
 
 // exactScaled is alpha z.
 func (w *row) exactScaled(z bounded) bounded {
-	if w.alpha == 1 || math.IsInf(z.value, 0) {
+	if w.alpha == 1 {
 		return z
 	}
 	exact := z.value / float64(w.t)

@@ -9,7 +9,7 @@ func (r *Request) exactBlock(w *row, b, token int) bounded {
 	first := token &^ (blockTokens - 1)
 	for v := first; v < min(first+blockTokens, r.Shape.Vocab); v++ {
 		if w.allowed(v) {
-			a = append(a, w.exactScaled(w.exactLogit(r.exactRaw(b, v), v)))
+			a = append(a, r.exactMember(w, b, v))
 		}
 	}
 	tau := float64(w.tau)
@@ -30,6 +30,15 @@ func (r *Request) exactBlock(w *row, b, token int) bounded {
 		moved = max(moved, math.Abs(t+tau*s-mass))
 	}
 	return bounded{mass - tau*logE, moved + err}.rounded()
+}
+
+// exactMember is alpha z of a token of a block; what is infinite is so exactly.
+func (r *Request) exactMember(w *row, b, token int) bounded {
+	a := w.exactScaled(w.exactLogit(r.exactRaw(b, token), token))
+	if math.IsInf(a.value, 0) {
+		a.err = 0
+	}
+	return a
 }
 
 // logMassAt returns the largest of some numbers, each moved by its error times end, and the logarithm of the mass over that
@@ -53,8 +62,7 @@ func logMassAt(a []bounded, end, tau float64) (top, logS float64) {
 // exactRace is what a token has in the race inside its block.
 func (r *Request) exactRace(w *row, b, token int) bounded {
 	logE := math.Log(Exponential(w.state.Token(token)))
-	z := w.exactScaled(w.exactLogit(r.exactRaw(b, token), token))
-	return w.withNoise(z, bounded{-logE, noiseBudget * (1 + math.Abs(logE))})
+	return w.withNoise(r.exactMember(w, b, token), bounded{-logE, noiseBudget * (1 + math.Abs(logE))})
 }
 
 // outraced says why a token cannot win the race inside its block; "" where it may.

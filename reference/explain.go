@@ -73,7 +73,7 @@ func (x bounded) below(y bounded, id, other int) string {
 		}
 		return "the scores are equal and the lower token wins"
 	}
-	if gap <= bound {
+	if gap <= bound && !math.IsInf(gap, 1) { // -inf is no near tie, whatever its bound
 		return ""
 	}
 	return fmt.Sprintf("score %.9g below %.9g of token %d by %.3g, bound %.3g", x.value, y.value, other, gap, bound)

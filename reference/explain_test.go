@@ -118,6 +118,16 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// A token at -inf never wins, at any temperature.
+func TestExplainKnowsMinusInfinity(t *testing.T) {
+	for _, sampler := range []ir.Sampler{ir.Gumbel, ir.Grouped} {
+		for _, temperature := range []float32{0, 0.5, 1, 3} {
+			r := withTemperature(computing(ir.Computation{Sampler: sampler}, flat(1, []float32{1, negInf, 0})), temperature)
+			require.Error(t, r.Explain(sample(t, r), 0, 1), "%s at T=%v", sampler, temperature)
+		}
+	}
+}
+
 // Two scores closer than the noise may be off are a tie; the next token is not.
 func TestExplainNearTie(t *testing.T) {
 	r := flat(1, []float32{0, 0, 0})
