@@ -8,8 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sim"
+	"github.com/fsgen/fsgen/templates"
+	"github.com/fsgen/fsgen/tiling"
 )
 
 // plainRow is what a row must come to, in float64 and from docs/noise.md alone: nothing here is shared with what emits.
@@ -267,6 +270,13 @@ func TestGroupedEqualsPlainComputation(t *testing.T) {
 			rep, b := runKernel(t, string(a.PTX), a.Manifest, p, c.ctas, 11)
 			require.NoError(t, rep.Err())
 			samePlainRows(t, p, b)
+			tile, err := tiling.ParseTile(c.tile)
+			require.NoError(t, err)
+			full, err := gen.Emit(gen.Request{Arch: c.arch, Computation: comp, Shape: p.shape, Tile: tile, Options: templates.Options{Exhaustive: true}})
+			require.NoError(t, err)
+			_, all := runKernel(t, string(full.PTX), full.Manifest, p, c.ctas, 12)
+			require.Equal(t, ints(all.tokens), ints(b.tokens), "what is skipped never wins")
+			require.Equal(t, ints(all.scores), ints(b.scores))
 		})
 	}
 }
