@@ -194,10 +194,11 @@ func TestCancelledRunGivesEverythingBack(t *testing.T) {
 
 func TestEveryTransformAndSampler(t *testing.T) {
 	for _, bias := range []ir.Bias{ir.BiasVector, ir.BiasMatrix} {
-		for _, s := range []ir.Sampler{ir.Gumbel, ir.Greedy} {
+		for _, s := range []ir.Sampler{ir.Gumbel, ir.Greedy, ir.Grouped} {
 			cfg := small()
 			cfg.Peers, cfg.Batches = nil, []int{3}
 			cfg.Computation = ir.Computation{Chain: ir.Chain{Scale: 0.5, Softcap: 30, Bias: bias, Mask: true, Temperature: true}, Sampler: s}
+			cfg.Computation.LogSumExp = s == ir.Grouped
 			fakeGPU(t, cfg.Computation, 0, 0)
 			rep, err := runFake(t, t.Context(), cfg)
 			require.NoError(t, err)

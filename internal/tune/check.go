@@ -58,6 +58,9 @@ func (o *oracle) judge(got *sampler.Result) error {
 	if err := complete(got, o.in.batch); err != nil {
 		return err
 	}
+	if len(got.LogSumExp) != len(o.res.LogSumExp) {
+		return fmt.Errorf("%w: %d log-sum-exps for %d rows", autotune.ErrTokens, len(got.LogSumExp), o.in.batch)
+	}
 	var faults []error
 	for b, token := range got.Tokens {
 		if got.Status[b] != o.res.Status[b] {
