@@ -27,10 +27,11 @@ type Key struct {
 	Vocab   int    `json:"vocab"`
 	Hidden  int    `json:"hidden"`
 	Weights string `json:"weights"`
-	// Transform, Sampler and Score are the computation's, normalized.
+	// Transform, Sampler, Score and LogSumExp are the computation's, normalized.
 	Transform string `json:"transform"`
 	Sampler   string `json:"sampler"`
 	Score     bool   `json:"score"`
+	LogSumExp bool   `json:"logsumexp,omitempty"`
 	// Batch is the bucket: the largest batch size that the kernel serves (tiling.Widths), and the one that was measured.
 	Batch int `json:"batch"`
 }
@@ -39,7 +40,7 @@ type Key struct {
 func NewKey(gpu GPU, weights string, r gen.Request) Key {
 	c := r.Computation.Normalize()
 	return Key{GPU: gpu, Generator: gen.Version, Vocab: r.Shape.Vocab, Hidden: r.Shape.Hidden, Weights: weights,
-		Transform: c.Chain.String(), Sampler: c.Sampler.String(), Score: c.Score, Batch: r.Batch}
+		Transform: c.Chain.String(), Sampler: c.Sampler.String(), Score: c.Score, LogSumExp: c.LogSumExp, Batch: r.Batch}
 }
 
 // name is the key as the name of a store's entry: the shape for people, the hash for everything else.

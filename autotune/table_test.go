@@ -32,7 +32,7 @@ func TestBuiltinTable(t *testing.T) {
 		require.NoError(t, err)
 		kind, err := ir.ParseSampler(e.Sampler)
 		require.NoError(t, err)
-		c := ir.Computation{Chain: chain, Sampler: kind, Score: e.Score}
+		c := ir.Computation{Chain: chain, Sampler: kind, Score: e.Score, LogSumExp: e.LogSumExp}
 		assert.Equal(t, e.Transform, c.Normalize().Chain.String(), "as a key spells it")
 		r := gen.Request{Arch: arch.SM90, Shape: ir.Shape{Vocab: e.Vocab, Hidden: e.Hidden}, Batch: e.Batch, Computation: c}
 		a, choice, err := e.emit(r)
@@ -74,7 +74,7 @@ func TestTableIgnoresDriverAndGeneratorAlone(t *testing.T) {
 	for _, change := range []func(*Key){
 		func(k *Key) { k.Name = "NVIDIA H100" }, func(k *Key) { k.Multiprocessors = 114 }, func(k *Key) { k.Vocab++ },
 		func(k *Key) { k.Hidden++ }, func(k *Key) { k.Weights = "other" }, func(k *Key) { k.Transform = "none" },
-		func(k *Key) { k.Sampler = "greedy" }, func(k *Key) { k.Score = true }, func(k *Key) { k.Batch = 32 },
+		func(k *Key) { k.Sampler = "greedy" }, func(k *Key) { k.Score = true }, func(k *Key) { k.LogSumExp = true }, func(k *Key) { k.Batch = 32 },
 	} {
 		k := b.Key
 		change(&k)

@@ -33,6 +33,15 @@ var computations = []ir.Computation{
 	computation(ir.Gumbel, "bias=rows,temperature", false),
 	computation(ir.Gumbel, "temperature", true),
 	computation(ir.Greedy, "bias=rows,mask", true),
+	computation(ir.Grouped, "temperature", true),
+	summed(computation(ir.Grouped, "temperature,bias,mask", false)),
+	summed(computation(ir.Gumbel, "softcap=30,temperature", true)),
+}
+
+// summed asks for the log-sum-exp too.
+func summed(c ir.Computation) ir.Computation {
+	c.LogSumExp = true
+	return c
 }
 
 func computation(s ir.Sampler, chain string, score bool) ir.Computation {
@@ -63,8 +72,8 @@ type variant struct {
 
 // name says what a variant is: all that a kernel may depend on.
 func (v variant) name() string {
-	return fmt.Sprintf("%s %s %s %s score=%v %+v", v.Arch.Name, v.Manifest.Tile.Name, v.Computation.Sampler, v.Computation.Chain,
-		v.Computation.Score, v.Options)
+	return fmt.Sprintf("%s %s %s %s score=%v lse=%v %+v", v.Arch.Name, v.Manifest.Tile.Name, v.Computation.Sampler, v.Computation.Chain,
+		v.Computation.Score, v.Computation.LogSumExp, v.Options)
 }
 
 // corpus collects distinct kernels by name.
@@ -142,6 +151,9 @@ var tileCorpus = sync.OnceValues(func() (corpus, error) {
 		for _, c := range []ir.Computation{
 			computation(ir.Greedy, "none", false),
 			computation(ir.Gumbel, "scale=0.5,softcap=30,bias=rows,mask,temperature", true),
+			computation(ir.Grouped, "scale=0.5,softcap=30,bias=rows,mask,temperature", true),
+			summed(computation(ir.Grouped, "temperature", true)),
+			summed(computation(ir.Gumbel, "scale=0.5,softcap=30,bias=rows,mask,temperature", true)),
 		} {
 			for _, tile := range tiles(a, c) {
 				rs = append(rs, Request{Arch: a, Computation: c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: tile.N, Tile: tile})
@@ -180,22 +192,27 @@ var flagCorpus = sync.OnceValues(func() (corpus, error) {
 	return emit(rs)
 })
 
-// combinations are all of those flags but the scale, one product, which is on in half of them.
+// combinations are all of those flags but the scale, one product, and the log-sum-exp, which are each on in half of them.
 func combinations() (out []ir.Computation) {
 	for flags := range uint(1) << 5 {
 		on := func(bit int) bool { return flags>>bit&1 == 1 }
 		for _, bias := range []ir.Bias{ir.BiasNone, ir.BiasVector, ir.BiasMatrix} {
 			c := ir.Computation{Score: on(0), Chain: ir.Chain{Mask: on(1), Temperature: on(2), Bias: bias}}
-			if on(3) {
-				c.Sampler = ir.Greedy
-			}
 			if on(4) {
 				c.Chain.Softcap = 30
 			}
 			if (bits.OnesCount(flags)+int(bias))%2 == 1 {
 				c.Chain.Scale = 0.25
 			}
-			out = append(out, c)
+			samplers := []ir.Sampler{ir.Gumbel, ir.Grouped}
+			if on(3) {
+				samplers = []ir.Sampler{ir.Greedy}
+			}
+			for i, s := range samplers {
+				c.Sampler = s
+				c.LogSumExp = (bits.OnesCount(flags)+i)%2 == 1
+				out = append(out, c)
+			}
 		}
 	}
 	return out

@@ -120,11 +120,14 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 		Outputs:   []string{"token", "status"},
 		PTXSHA256: hex.EncodeToString(sum[:]),
 	}
-	if c.Sampler == ir.Gumbel {
+	if c.Sampler.Random() {
 		m.RNG = ir.NoiseName
 	}
 	if c.Score {
 		m.Outputs = append(m.Outputs, "score")
+	}
+	if c.LogSumExp {
+		m.Outputs = append(m.Outputs, manifest.LogSumExp)
 	}
 	return m
 }

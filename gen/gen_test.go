@@ -98,14 +98,16 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 		require.Equal(t, tiling.Tile{M: k.Tile.M, N: k.Tile.N, K: k.Tile.K, Stages: k.Tile.Stages, Cluster: k.Tile.Cluster, Split: k.Tile.Split}, tile)
 		// A parameter is there exactly if something asks for it.
 		for param, wanted := range map[string]bool{
-			"seeds": c.Sampler == ir.Gumbel, "positions": c.Sampler == ir.Gumbel, "temperature": c.Chain.Temperature,
+			"seeds": c.Sampler.Random(), "positions": c.Sampler.Random(), "temperature": c.Chain.Temperature,
 			"bias": c.Chain.Bias != ir.BiasNone, "bias_stride": c.Chain.Bias == ir.BiasMatrix, "mask": c.Chain.Mask,
-			"scores": c.Score, "tokens": true, "status": true, "weights": true, "hidden": true,
+			"lse": c.LogSumExp, "lse_partials": c.LogSumExp, "scores": c.Score, "tokens": true, "status": true, "weights": true, "hidden": true,
 		} {
 			require.Equal(t, wanted, k.Param(param) != nil, "%s: %s", v.name(), param)
 		}
 		require.Equal(t, c.Score, slices.Contains(k.Outputs, "score"))
-		require.Equal(t, c.Sampler == ir.Gumbel, k.RNG == ir.NoiseName)
+		require.Equal(t, c.LogSumExp, slices.Contains(k.Outputs, manifest.LogSumExp))
+		require.Equal(t, c.Sampler.String(), k.Sampler)
+		require.Equal(t, c.Sampler.Random(), k.RNG == ir.NoiseName)
 	}
 }
 

@@ -8,17 +8,23 @@ import (
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/internal/golden"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 )
 
 // TestGolden holds a handful of kernels against testdata, so that no change to emitted code goes unseen. Between them they
 // have every part of the skeletons: one group of columns and many, one CTA and a cluster, even registers and shares, and
-// every transform.
+// every transform; blocks scored as a whole, and sums in the epilogue and in a pass of their own.
 func TestGolden(t *testing.T) {
 	greedy := request(1, "none")
 	greedy.Computation.Sampler = ir.Greedy
 	greedy100, gumbel100 := request(16, "none"), request(128, "bias=rows,mask,temperature")
 	greedy100.Computation.Sampler = ir.Greedy
 	greedy100.Arch, gumbel100.Arch = arch.SM100, arch.SM100
+	grouped, grouped100, lse := request(64, "temperature"), request(32, "bias,mask,temperature"), request(64, "temperature")
+	grouped.Computation.Sampler, grouped100.Computation.Sampler = ir.Grouped, ir.Grouped
+	grouped.Computation.Score, grouped.Options.Weights = true, manifest.Packed
+	grouped100.Arch, grouped100.Computation.LogSumExp = arch.SM100, true
+	lse.Computation.LogSumExp = true
 	files := map[string][]byte{}
 	for _, r := range []Request{
 		greedy,
@@ -27,6 +33,9 @@ func TestGolden(t *testing.T) {
 		longest(),
 		greedy100,
 		gumbel100,
+		grouped,
+		grouped100,
+		lse,
 	} {
 		a, err := Emit(r)
 		require.NoError(t, err)

@@ -20,12 +20,15 @@ import (
 func eachLayout(t *testing.T, f func(v variant)) {
 	t.Helper()
 	for _, a := range arch.All() {
-		for _, chain := range []string{"temperature", "scale=0.5,softcap=30,bias=rows,mask,temperature"} {
-			c, err := ir.ParseChain(chain)
-			require.NoError(t, err)
+		for _, c := range []ir.Computation{
+			computation(ir.Gumbel, "temperature", true),
+			computation(ir.Gumbel, "scale=0.5,softcap=30,bias=rows,mask,temperature", true),
+			summed(computation(ir.Grouped, "temperature", true)),
+			summed(computation(ir.Grouped, "scale=0.5,softcap=30,bias=rows,mask,temperature", true)),
+		} {
 			for _, n := range tiling.Widths(a, 256) {
 				for _, l := range []manifest.Layout{manifest.RowMajor, manifest.Packed} {
-					r := Request{Arch: a, Computation: ir.Computation{Chain: c, Score: true}, Shape: ir.Shape{Vocab: 151936, Hidden: 4096},
+					r := Request{Arch: a, Computation: c, Shape: ir.Shape{Vocab: 151936, Hidden: 4096},
 						Batch: n, Options: templates.Options{Weights: l}}
 					k, err := Emit(r)
 					require.NoError(t, err)

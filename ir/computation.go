@@ -10,9 +10,15 @@ const (
 	Gumbel Sampler = iota
 	// Greedy takes the largest logit.
 	Greedy
+	// Grouped draws one Gumbel for the log-mass of each block of 16 aligned tokens, and a token of the block that wins: the
+	// same distribution by another path (FlashSampling, arXiv 2603.15854, lemma D.2; docs/noise.md).
+	Grouped
 )
 
-var samplerNames = [...]string{Gumbel: "gumbel", Greedy: "greedy"}
+var samplerNames = [...]string{Gumbel: "gumbel", Greedy: "greedy", Grouped: "grouped"}
+
+// Random reports whether the sampler draws noise.
+func (s Sampler) Random() bool { return s != Greedy }
 
 // String returns the sampler's name.
 func (s Sampler) String() string { return samplerNames[s] }
@@ -24,7 +30,7 @@ func ParseSampler(s string) (Sampler, error) {
 			return Sampler(i), nil
 		}
 	}
-	return 0, fmt.Errorf("ir: unknown sampler %q: want gumbel or greedy", s)
+	return 0, fmt.Errorf("ir: unknown sampler %q: want gumbel, grouped or greedy", s)
 }
 
 // Status says how a row ended.
@@ -61,8 +67,11 @@ const NoToken = -1
 type Computation struct {
 	Chain   Chain
 	Sampler Sampler
-	// Score asks for each row's winning score beside its token, in float32: z/T + g (z for greedy rows).
+	// Score asks for each row's winning score beside its token, in float32: z/T + g (z for greedy rows); the block's
+	// log-mass + g for Grouped.
 	Score bool
+	// LogSumExp asks for each row's log-sum-exp of z/T over the allowed tokens, in float32; T = 0 counts as 1 here.
+	LogSumExp bool
 }
 
 // Normalize drops what cannot change a token: a greedy sampler has no use for the temperature.

@@ -35,7 +35,7 @@ func (b *builder) logit(c Chain) *Node {
 }
 
 // Score is the graph from one accumulator to the score that is compared (package comment). A masked token scores -inf
-// whatever its logit is; a NaN logit scores NaN.
+// whatever its logit is; a NaN logit scores NaN. Grouped scores blocks instead: BlockScore.
 func Score(c Computation) *Graph {
 	c = c.Normalize()
 	b := newBuilder()
@@ -56,7 +56,7 @@ func Base(c Computation) *Graph {
 	c = c.Normalize()
 	b := newBuilder()
 	s := b.logit(c.Chain)
-	if c.Sampler == Gumbel && c.Chain.Temperature {
+	if c.Sampler.Random() && c.Chain.Temperature {
 		s = b.op(OpFma, s, b.input(InAlpha), b.input(InPad))
 	} else {
 		s = b.op(OpAdd, s, b.input(InPad))
@@ -64,22 +64,27 @@ func Base(c Computation) *Graph {
 	return Optimize(b.finish(b.masked(c.Chain, s)))
 }
 
-// Bound is the graph of an upper bound of Score: from the largest Base of some tokens of one block, InBase, and the code that
+// Bound is the graph of an upper bound of Score, or of BlockScore: from the largest Base of some tokens of one block, InBase, and the code that
 // bounds their noise. Rounding is monotone and no temperature is negative, so that the float32 results keep the order: what
 // the bound does not let reach a threshold, the scores do not reach. A NaN base has a NaN bound. Without noise it is InBase
 // itself.
 func Bound(c Computation) *Graph { return bound(c, noiseCeiling) }
 
 // Floor is the graph of a lower bound of Score in the same way, from the Base of the token that has the least exponential of
-// its block.
-func Floor(c Computation) *Graph { return bound(c, noiseFloor) }
+// its block; for Grouped, of BlockScore from that of any token.
+func Floor(c Computation) *Graph {
+	if c.Sampler == Grouped {
+		return bound(c, groupedFloor)
+	}
+	return bound(c, noiseFloor)
+}
 
 func bound(c Computation, noise func(*builder) *Node) *Graph {
 	c = c.Normalize()
 	b := newBuilder()
 	s := b.input(InBase)
 	switch {
-	case c.Sampler != Gumbel:
+	case !c.Sampler.Random():
 	case c.Chain.Temperature:
 		s = b.op(OpFma, b.input(InTau), noise(b), s)
 	default:

@@ -53,6 +53,8 @@ func evalOp(op Op, a [3]value) value {
 		return value{f: x * y}
 	case OpFma:
 		return value{f: Fma32(x, y, a[2].f)}
+	case OpMax:
+		return value{f: max32(x, y)}
 	case OpAbs:
 		return value{f: math.Float32frombits(math.Float32bits(x) &^ (1 << 31))}
 	case OpCopysign:
@@ -80,6 +82,17 @@ func evalOp(op Op, a [3]value) value {
 		return a[2]
 	}
 	panic(fmt.Sprintf("BUG: ir: no evaluation for %s", op))
+}
+
+// max32 is the larger of two numbers, or the one of them that is a number.
+func max32(x, y float32) float32 {
+	switch {
+	case math.IsNaN(float64(x)):
+		return y
+	case math.IsNaN(float64(y)):
+		return x
+	}
+	return max(x, y)
 }
 
 // Fma32 returns x*y + z rounded once to float32. The product of two float32 is exact in float64; the sum is rounded to

@@ -30,6 +30,7 @@ const (
 	OpAdd                // a + b
 	OpMul                // a * b
 	OpFma                // a * b + c, rounded once
+	OpMax                // the larger of a and b; the other one where one is NaN
 	OpAbs                // |a|
 	OpCopysign           // |a| with the sign of b
 	OpLg2                // log2 a, approximate, for normal a > 0: 2^-22 absolute near 1, relative elsewhere
@@ -56,6 +57,7 @@ var opTable = [...]opInfo{
 	OpAdd:      {"add", []Type{F32, F32}, F32},
 	OpMul:      {"mul", []Type{F32, F32}, F32},
 	OpFma:      {"fma", []Type{F32, F32, F32}, F32},
+	OpMax:      {"max", []Type{F32, F32}, F32},
 	OpAbs:      {"abs", []Type{F32}, F32},
 	OpCopysign: {"copysign", []Type{F32, F32}, F32},
 	OpLg2:      {"lg2", []Type{F32}, F32},
@@ -92,10 +94,18 @@ const (
 	InPad  Input = "pad"  // float32, 0 or -inf: whether the token counts
 	InBase Input = "base" // float32, the largest score without noise
 	InCode Input = "code" // float32, code of the noise (CodeValue)
+
+	InTop  Input = "top"  // float32, the largest score without noise of a block
+	InMass Input = "mass" // float32, a block's mass over that of its largest token, or a sum over the power of its reference
+
+	InScale    Input = "scale"    // float32, log2(e)/tau of the row
+	InLargest  Input = "largest"  // float32, the reference of a sum
+	InExponent Input = "exponent" // float32, octaves above a reference
 )
 
 var inputTypes = map[Input]Type{
 	InLogit: F32, InBias: F32, InAllowed: Bool, InAlpha: F32, InTau: F32, InLow: U32, InHigh: U32, InBlockLow: U32, InBlockHigh: U32, InFirst: Bool, InPad: F32, InBase: F32, InCode: F32,
+	InTop: F32, InMass: F32, InScale: F32, InLargest: F32, InExponent: F32,
 }
 
 // Node is one value of a graph.

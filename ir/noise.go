@@ -20,8 +20,7 @@ const blockIDs = 16
 func noise(b *builder) *Node {
 	least := b.op(OpMul, exponential2(b, InBlockHigh, InBlockLow), b.f(1.0/blockIDs))
 	other := b.op(OpAdd, least, exponential2(b, InHigh, InLow))
-	e2 := b.op(OpSelect, b.input(InFirst), least, other)
-	return b.op(OpFma, b.op(OpLg2, e2), b.f(-math.Ln2), b.f(float32(-math.Ln2*math.Log2(math.Ln2))))
+	return minusLog(b, b.op(OpSelect, b.input(InFirst), least, other))
 }
 
 // exponential2 builds -log2(1-w) with w = (x + 1/2) / 2^64 for the 64 random bits x. With t = min(w, 1-w), formed from the
@@ -109,11 +108,13 @@ const (
 const floorSlack = 0.5734
 
 // noiseFloor builds a lower bound of noise's float32 result, for the token that has its block's least exponential.
-func noiseFloor(b *builder) *Node {
+func noiseFloor(b *builder) *Node { return floorLess(b, 0) }
+
+func floorLess(b *builder, less float64) *Node {
 	top := b.f(128 + floorTop)
 	code := b.input(InCode)
 	code = b.op(OpSelect, b.op(OpLess, code, top), code, top)
-	return b.op(OpFma, code, b.f(codeStep), b.f(float32(logBlock-127*codeStep-floorSlack)))
+	return b.op(OpFma, code, b.f(codeStep), b.f(float32(logBlock-127*codeStep-floorSlack-less)))
 }
 
 // NoiseFloor is the graph of the lower bound of the noise of a block's first token alone: input InCode, from FloorCode on.

@@ -41,7 +41,7 @@ type Kernel struct {
 	Sampler   string `json:"sampler"`
 	// RNG names the definition of the noise; empty for samplers without noise.
 	RNG string `json:"rng,omitempty"`
-	// Outputs lists what the kernel writes for each row.
+	// Outputs lists what the kernel writes for each row: token, status, score, lse.
 	Outputs []string `json:"outputs"`
 	// Resources is what ptxas reported, where it was at hand.
 	Resources *Resources `json:"resources,omitempty"`
@@ -57,9 +57,11 @@ type Param struct {
 	Size   int    `json:"size"`   // bytes
 	// Element is the type that a pointer points to, or the type of a scalar: u32, u64, i32, f32.
 	Element string `json:"element,omitempty"`
-	// Shape says what a pointer's array holds, in the manifest's own words: "batch", "batch x mask_stride".
+	// Shape says what a pointer's array holds, in the manifest's own words: "batch", "batch x mask_stride". "ctas" is the grid's
+	// size.
 	Shape string `json:"shape,omitempty"`
-	// Access of a pointer: read, write, or workspace (zero before the first launch, left zero by every launch).
+	// Access of a pointer: read, write, workspace (zero before the first launch, left zero by every launch) or scratch (what it
+	// holds before and after a launch means nothing).
 	Access string `json:"access,omitempty"`
 	// Map describes a tensor map.
 	Map *Map `json:"map,omitempty"`
@@ -237,6 +239,22 @@ func (k *Kernel) Param(name string) *Param {
 		}
 	}
 	return nil
+}
+
+// Names that the log-sum-exp goes by: the output and the parameter that it is written to, and the parameter of the scratch in
+// which CTAs leave their partial sums.
+const (
+	LogSumExp = "lse"
+	Partials  = "lse_partials"
+)
+
+// PartialsBytes returns the bytes of scratch that a launch of some CTAs over a batch needs: a pair of float32 for each CTA and
+// row, or 0 if the kernel has no use for it. Launches that overlap need one each.
+func (k *Kernel) PartialsBytes(batch, ctas int) int {
+	if k.Param(Partials) == nil {
+		return 0
+	}
+	return 8 * batch * ctas
 }
 
 // ParamSizes lists the sizes of the parameters, in order.

@@ -51,7 +51,29 @@ func (k *Kernel) Validate() error {
 	if err := k.validateLaunch(); err != nil {
 		return err
 	}
+	if err := k.validateOutputs(); err != nil {
+		return err
+	}
 	return k.validateShape()
+}
+
+// validateOutputs checks that outputs are known, each named once, and that the log-sum-exp has what it is written to.
+func (k *Kernel) validateOutputs() error {
+	seen := map[string]bool{}
+	for i, o := range k.Outputs {
+		known := o == "token" || o == "status" || o == "score" || o == LogSumExp
+		if !known || seen[o] {
+			return &Error{fmt.Sprintf("outputs[%d]", i), "want token, status, score or lse, each once", fmt.Sprintf("%q", o)}
+		}
+		seen[o] = true
+	}
+	for name, access := range map[string]string{LogSumExp: "write", Partials: "scratch"} {
+		p := k.Param(name)
+		if there := p != nil && p.Kind == Pointer && p.Access == access; there != seen[LogSumExp] {
+			return &Error{"outputs", "lse comes with a pointer lse to write and a pointer lse_partials to scratch", k.Outputs}
+		}
+	}
+	return nil
 }
 
 // identifier reports whether a name is safe wherever it goes: PTX, C, Go and file names.
@@ -64,6 +86,9 @@ func identifier(s string) bool {
 	}
 	return s != "" && len(s) <= maxName
 }
+
+// accesses are what a pointer may be for; other parameters have none.
+var accesses = map[string]bool{"": true, "read": true, "write": true, "workspace": true, "scratch": true}
 
 func (k *Kernel) validateParams() error {
 	if len(k.Params) > maxParams {
@@ -83,6 +108,8 @@ func (k *Kernel) validateParams() error {
 			return &Error{at + ".size", fmt.Sprintf("a %s has %d bytes", p.Kind, size), p.Size}
 		case p.Offset < end || p.Offset%min(p.Size, 64) != 0 || p.Offset > maxParamBytes-p.Size:
 			return &Error{at + ".offset", "parameters stand in order, aligned, within 4352 bytes", p.Offset}
+		case !accesses[p.Access]:
+			return &Error{at + ".access", "want read, write, workspace, scratch or none", fmt.Sprintf("%q", p.Access)}
 		case (p.Kind == TensorMap) != (p.Map != nil):
 			return &Error{at + ".map", "a tensor map and only that has a map", p.Kind}
 		}

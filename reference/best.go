@@ -11,10 +11,12 @@ func (a candidate) beats(b candidate) bool {
 	return a.score > b.score || a.score == b.score && a.id < b.id
 }
 
-// best holds a row's two best tokens so far and whether an allowed logit was NaN.
+// best holds a row's two best candidates so far, whether an allowed logit was NaN, and the mass of the tokens since it was
+// last put away.
 type best struct {
 	first, second candidate
 	nan           bool
+	mass          mass
 }
 
 func newBest() best {
@@ -33,7 +35,8 @@ func (b *best) add(c candidate) {
 	}
 }
 
-// merge takes the candidates of other tokens of the same row; the result does not depend on the order of merges.
+// merge takes the candidates of other tokens of the same row; the result does not depend on the order of merges. Masses,
+// whose sum would, stay out of it.
 func (b *best) merge(o best) {
 	b.add(o.first)
 	b.add(o.second)

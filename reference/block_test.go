@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fsgen/fsgen/internal/stats"
+	"github.com/fsgen/fsgen/ir"
 )
 
 // Statistics of the 16 tokens of a block, which share the draw of their minimum and must be independent all the same.
@@ -224,7 +225,7 @@ func TestSoftmaxWithinABlock(t *testing.T) {
 		prob[v] /= total
 	}
 	parts := make([]*stats.Histogram, streams)
-	eachToken(logits, draws(1_000_000, 100_000_000), func(i int) func(int32) {
+	eachToken(ir.Gumbel, logits, draws(1_000_000, 100_000_000), func(i int) func(int32) {
 		parts[i] = stats.NewHistogram("softmax within a block", prob)
 		return func(token int32) { parts[i].Add(int(token)) }
 	})

@@ -63,9 +63,11 @@ func dotBound(h, w []uint16) bounded {
 	if terms <= 1 || mag <= 0x1p24*quantum {
 		return bounded{sum, 0}.rounded()
 	}
-	additions := float64(len(h) + len(h)/8 + 16)
-	return bounded{sum, additions*2*unit*mag + float64(len(h))*0x1p-149}
+	return bounded{sum, dotAdditions(len(h))*2*unit*mag + float64(len(h))*0x1p-149}
 }
+
+// dotAdditions is how many additions count in a dot product of n terms.
+func dotAdditions(n int) float64 { return float64(n + n/8 + 16) }
 
 // lowestBit is the value of the lowest set bit of x.
 func lowestBit(x float64) float64 {

@@ -22,6 +22,23 @@ func requireRow(t *testing.T, want *Result, wantRow int, got *Result, gotRow int
 	} {
 		require.Equal(t, math.Float32bits(s[0]), math.Float32bits(s[1]))
 	}
+	require.Equal(t, want.LogSumExp == nil, got.LogSumExp == nil)
+	if want.LogSumExp != nil {
+		require.Equal(t, math.Float32bits(want.LogSumExp[wantRow]), math.Float32bits(got.LogSumExp[gotRow]))
+	}
+}
+
+// computing sets what a request computes.
+func computing(c ir.Computation, r *Request) *Request {
+	r.Computation = c
+	return r
+}
+
+// eachSampler runs a test for every sampler that draws noise, with the log-sum-exp.
+func eachSampler(t *testing.T, f func(t *testing.T, c ir.Computation)) {
+	for _, s := range []ir.Sampler{ir.Gumbel, ir.Grouped} {
+		t.Run(s.String(), func(t *testing.T) { f(t, ir.Computation{Sampler: s, LogSumExp: true}) })
+	}
 }
 
 // requireFailed says that a row has no token, for this reason.
@@ -31,13 +48,16 @@ func requireFailed(t *testing.T, res *Result, b int, status ir.Status) {
 	require.EqualValues(t, ir.NoToken, res.Tokens[b])
 	require.EqualValues(t, ir.NoToken, res.Second[b])
 	require.True(t, res.Scores[b] != res.Scores[b])
+	require.True(t, res.LogSumExp == nil || res.LogSumExp[b] != res.LogSumExp[b])
 }
 
 // Case B1: a row of NaN says so and leaves the others alone.
-func TestNaNRow(t *testing.T) {
+func TestNaNRow(t *testing.T) { eachSampler(t, testNaNRow) }
+
+func testNaNRow(t *testing.T, c ir.Computation) {
 	for _, vocab := range []int{1, 7, 999, 1000, 8192, 20000} {
 		for _, temperature := range []float32{0, 1} {
-			r := withTemperature(randomRequest(8, vocab, 16), temperature)
+			r := withTemperature(computing(c, randomRequest(8, vocab, 16)), temperature)
 			clean := sample(t, r)
 			for k := range 16 {
 				r.H[3*16+k] = 0x7fc0
@@ -55,14 +75,16 @@ func TestNaNRow(t *testing.T) {
 }
 
 // Case B2: one NaN among the allowed fails the row, a masked one does not; +inf wins, the lowest among equals.
-func TestNonFiniteLogits(t *testing.T) {
+func TestNonFiniteLogits(t *testing.T) { eachSampler(t, testNonFiniteLogits) }
+
+func testNonFiniteLogits(t *testing.T, c ir.Computation) {
 	const vocab = 4096
 	for _, temperature := range []float32{0, 0.3, 1, 5} {
 		for _, v := range []int{0, 2047, 4095} {
-			r := withTemperature(flat(1, normals(vocab, 1, 3)), temperature)
+			r := withTemperature(computing(c, flat(1, normals(vocab, 1, 3))), temperature)
 			r.Logits[v] = nan()
 			requireFailed(t, sample(t, r), 0, ir.StatusNaN)
-			masked := allowing(withTemperature(flat(1, r.Logits), temperature), (v+1)%vocab)
+			masked := allowing(withTemperature(computing(c, flat(1, r.Logits)), temperature), (v+1)%vocab)
 			require.EqualValues(t, (v+1)%vocab, sample(t, masked).Tokens[0])
 
 			r.Logits[v] = inf()
@@ -78,8 +100,10 @@ func TestNonFiniteLogits(t *testing.T) {
 }
 
 // The bias can make NaN and -inf too.
-func TestNonFiniteBias(t *testing.T) {
-	r := flat(1, []float32{1, inf(), 2})
+func TestNonFiniteBias(t *testing.T) { eachSampler(t, testNonFiniteBias) }
+
+func testNonFiniteBias(t *testing.T, c ir.Computation) {
+	r := computing(c, flat(1, []float32{1, inf(), 2}))
 	r.Computation.Chain.Bias = ir.BiasVector
 	r.Bias = []float32{negInf, negInf, negInf}
 	requireFailed(t, sample(t, r), 0, ir.StatusNaN)
@@ -90,9 +114,11 @@ func TestNonFiniteBias(t *testing.T) {
 }
 
 // Cases B3 and D5: rows with no, one and all tokens allowed in one batch.
-func TestEmptyRow(t *testing.T) {
+func TestEmptyRow(t *testing.T) { eachSampler(t, testEmptyRow) }
+
+func testEmptyRow(t *testing.T, c ir.Computation) {
 	const vocab, batch = 1000, 16
-	r := randomRequest(batch, vocab, 8)
+	r := computing(c, randomRequest(batch, vocab, 8))
 	clean := sample(t, r)
 	r.Computation.Chain.Mask = true
 	r.MaskWords, r.MaskStride = 32, 33
@@ -116,16 +142,18 @@ func TestEmptyRow(t *testing.T) {
 			requireRow(t, clean, b, res, b)
 		}
 	}
-	r = flat(1, []float32{negInf, negInf, negInf})
+	r = computing(c, flat(1, []float32{negInf, negInf, negInf}))
 	requireFailed(t, sample(t, r), 0, ir.StatusEmpty)
 	r.Logits[1] = -3e38
 	require.EqualValues(t, 1, sample(t, r).Tokens[0])
 }
 
 // Case B4: the place of the NaN does not matter.
-func TestNaNAtEveryPlace(t *testing.T) {
+func TestNaNAtEveryPlace(t *testing.T) { eachSampler(t, testNaNAtEveryPlace) }
+
+func testNaNAtEveryPlace(t *testing.T, c ir.Computation) {
 	for v := range 129 {
-		r := flat(1, make([]float32, 129))
+		r := computing(c, flat(1, make([]float32, 129)))
 		r.Logits[v] = nan()
 		requireFailed(t, sample(t, r), 0, ir.StatusNaN)
 	}
@@ -145,7 +173,7 @@ func TestTies(t *testing.T) {
 	require.EqualValues(t, 1, res.Second[0])
 	for _, pair := range [][2]int{{5, 6}, {5, 13}, {3, 67}, {127, 128}, {100, 70000}, {131071, 131072}, {4095, 4096}} {
 		logits[pair[0]], logits[pair[1]] = 1, 1
-		for _, sampler := range []ir.Sampler{ir.Gumbel, ir.Greedy} {
+		for _, sampler := range []ir.Sampler{ir.Gumbel, ir.Greedy, ir.Grouped} {
 			r.Computation.Sampler = sampler
 			res := sample(t, r)
 			require.EqualValues(t, pair[0], res.Tokens[0])
@@ -156,10 +184,12 @@ func TestTies(t *testing.T) {
 }
 
 // Case B6: a small temperature overflows nothing.
-func TestSmallTemperature(t *testing.T) {
+func TestSmallTemperature(t *testing.T) { eachSampler(t, testSmallTemperature) }
+
+func testSmallTemperature(t *testing.T, c ir.Computation) {
 	for _, logits := range [][]float32{{3e38, 2e38, 1}, {11.06, 2.9, 1, 0}, {-2e38, -3e38, -3.3e38}} {
 		for _, temperature := range []float32{1e-45, 1e-30, 1e-6, 1e-5, 1e-4, .1, .5} {
-			r := withTemperature(flat(50, logits), temperature)
+			r := withTemperature(computing(c, flat(50, logits)), temperature)
 			for b, token := range sample(t, r).Tokens {
 				require.Equal(t, ir.StatusOK, sample(t, r).Status[b])
 				if token != 0 {
@@ -168,21 +198,23 @@ func TestSmallTemperature(t *testing.T) {
 			}
 		}
 	}
-	r := withTemperature(flat(1, []float32{3e38, 2e38, 1}), 3e38)
+	r := withTemperature(computing(c, flat(1, []float32{3e38, 2e38, 1})), 3e38)
 	require.Equal(t, ir.StatusOK, sample(t, r).Status[0])
 }
 
 // Case B8: greedy rows in a mixed batch are as greedy rows alone; a bad temperature fails its row only.
-func TestMixedTemperatures(t *testing.T) {
+func TestMixedTemperatures(t *testing.T) { eachSampler(t, testMixedTemperatures) }
+
+func testMixedTemperatures(t *testing.T, c ir.Computation) {
 	logits := []float32{1, 1, 0}
-	r := withTemperature(flat(3, logits), 0, 1, 0)
+	r := withTemperature(computing(c, flat(3, logits)), 0, 1, 0)
 	r.Computation.Chain.Mask = true
 	r.Mask, r.MaskWords, r.MaskStride = []uint32{6, 7, 7}, 1, 1
 	res := sample(t, r)
 	require.EqualValues(t, 1, res.Tokens[0])
 	require.EqualValues(t, 0, res.Tokens[2])
 	require.EqualValues(t, 1, res.Scores[0])
-	alone := withTemperature(flat(3, logits), 1)
+	alone := withTemperature(computing(c, flat(3, logits)), 1)
 	requireRow(t, sample(t, alone), 1, res, 1)
 
 	for _, bad := range []float32{-1, -1e-45, nan(), inf(), negInf} {
@@ -202,8 +234,10 @@ func TestMixedTemperatures(t *testing.T) {
 }
 
 // A bad temperature outranks a NaN, which outranks an empty row.
-func TestStatusPrecedence(t *testing.T) {
-	r := withTemperature(flat(3, nil), -1, 1, 1)
+func TestStatusPrecedence(t *testing.T) { eachSampler(t, testStatusPrecedence) }
+
+func testStatusPrecedence(t *testing.T, c ir.Computation) {
+	r := withTemperature(computing(c, flat(3, nil)), -1, 1, 1)
 	r.Shape.Vocab = 2
 	r.Logits = []float32{nan(), negInf, nan(), negInf, negInf, negInf}
 	res := sample(t, r)
@@ -222,18 +256,20 @@ func TestEmptyBatch(t *testing.T) {
 }
 
 // Cases A2 and D3: masked tokens never come out, whatever their noise and their logits are.
-func TestMaskedNeverWins(t *testing.T) {
+func TestMaskedNeverWins(t *testing.T) { eachSampler(t, testMaskedNeverWins) }
+
+func testMaskedNeverWins(t *testing.T, c ir.Computation) {
 	const vocab = 163840
 	logits := make([]float32, vocab)
 	for v := range logits {
 		logits[v] = []float32{0, negInf, inf(), nan(), 100}[v%5]
 	}
 	logits[99_990] = -50
-	r := allowing(flat(draws(200, 20_000), logits), 99_990)
+	r := allowing(computing(c, flat(draws(200, 20_000), logits)), 99_990)
 	for _, token := range sample(t, r).Tokens {
 		require.EqualValues(t, 99_990, token)
 	}
-	narrow := flat(1, make([]float32, 151936))
+	narrow := computing(c, flat(1, make([]float32, 151936)))
 	allowing(narrow, 5)
 	narrow.MaskWords = 151669 / 32
 	narrow.Mask = narrow.Mask[:narrow.MaskWords]
@@ -252,14 +288,16 @@ func TestInfiniteNoise(t *testing.T) {
 }
 
 // Case B16: padded rows of the weights take no part.
-func TestPaddedVocabulary(t *testing.T) {
+func TestPaddedVocabulary(t *testing.T) { eachSampler(t, testPaddedVocabulary) }
+
+func testPaddedVocabulary(t *testing.T, c ir.Computation) {
 	const vocab, padded = 1000, 1024
 	logits := make([]float32, padded)
 	for v := range vocab {
 		logits[v] = -20
 	}
 	for _, temperature := range []float32{0, 1} {
-		r := withTemperature(planted(300, logits, 8), temperature)
+		r := withTemperature(computing(c, planted(300, logits, 8)), temperature)
 		r.Shape.Vocab = vocab
 		for b, token := range sample(t, r).Tokens {
 			require.Less(t, token, int32(vocab), fmt.Sprint("row ", b))

@@ -8,6 +8,9 @@
 //	s = fma(tau, g, z * alpha)                                   float32; (alpha, tau) = (T <= 1 ? 1 : 1/T, T <= 1 ? T : 1)
 //	token = argmax_v s, the lowest v among equals
 //
+// The grouped sampler compares blocks of 16 tokens by their log-mass and one Gumbel each, and draws a token of the winner.
+// The log-sum-exp of z/T is summed in float64, in one order for all.
+//
 // The noise g is that of "philox-v2", in float64 rounded once to float32; the softcap too is computed in float64 and
 // rounded once. One random number bounds the noise of 16 neighbouring tokens; those whose bound loses draw none of their
 // own (Request.NoSkip). A result is a function of one row's inputs: not of the batch, the slot, the block or the goroutines.

@@ -2,6 +2,7 @@ package reference
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fsgen/fsgen/internal/golden"
+	"github.com/fsgen/fsgen/ir"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,7 +28,7 @@ func TestNoisePage(t *testing.T) {
 	text := string(page)
 	for name, content := range map[string]string{
 		"philox": philoxTable(), "bits": bitsTable(), "exponential": exponentialTable(), "noise": noiseTable(),
-		"sample": sampleTable(t), "output": output(),
+		"sample": sampleTable(t), "output": output(t), "grouped-blocks": groupedBlocksTable(t), "grouped-tokens": groupedTokensTable(t),
 	} {
 		require.Len(t, block(name).FindAllString(text, -1), 1, name)
 		text = block(name).ReplaceAllStringFunc(text, func(old string) string {
@@ -115,11 +117,22 @@ func noiseTable() string {
 	return table("| xb | x | M | E | g |", rows...)
 }
 
-func sampleTable(t *testing.T) string {
-	logits := []float32{1.5, -0.25, 0, 3, 2.5, -4, 0.5, 1, 2, -1, 3, 0.125, 1.75, -2, 0, 2.25, 1, -0.5, 0.75, 2.875}
-	temperatures := []float32{0, 0.5, 1, 2}
-	r := withTemperature(flat(len(temperatures), logits), temperatures...)
+// The page's example: a row for each temperature.
+var (
+	pageLogits       = []float32{1.5, -0.25, 0, 3, 2.5, -4, 0.5, 1, 2, -1, 3, 0.125, 1.75, -2, 0, 2.25, 1, -0.5, 0.75, 2.875}
+	pageTemperatures = []float32{0, 0.5, 1, 2}
+)
+
+func pageRequest(sampler ir.Sampler) *Request {
+	r := computing(ir.Computation{Sampler: sampler, LogSumExp: true}, flat(len(pageTemperatures), pageLogits))
+	withTemperature(r, pageTemperatures...)
 	r.Seeds, r.Positions = []uint64{1000, 1001, 1002, 1003}, []uint64{5}
+	return r
+}
+
+func sampleTable(t *testing.T) string {
+	logits, temperatures := pageLogits, pageTemperatures
+	r := pageRequest(ir.Gumbel)
 	res := sample(t, r)
 	rows := make([]string, len(logits))
 	for v, z := range logits {
@@ -144,8 +157,59 @@ func sampleTable(t *testing.T) string {
 	return table(header, append(rows, token, score)...)
 }
 
+// eachPageBlock calls f with the blocks of the page's example whose rows draw noise.
+func eachPageBlock(t *testing.T, f func(w *row, res *Result, b int, g *group)) {
+	r := pageRequest(ir.Grouped)
+	res := sample(t, r)
+	for b := 1; b < r.Batch; b++ {
+		w := r.row(b)
+		for first := 0; first < len(pageLogits); first += blockTokens {
+			var g group
+			all := newBest()
+			w.logits(&all, &g, first, pageLogits[first:min(first+blockTokens, len(pageLogits))])
+			f(&w, res, b, &g)
+		}
+	}
+}
+
+func groupedBlocksTable(t *testing.T) string {
+	var rows []string
+	eachPageBlock(t, func(w *row, res *Result, b int, g *group) {
+		x, _ := w.state.Block(g.first)
+		e, own := Exponential(x), w.ownBits(g.first)
+		line := fmt.Sprintf("| %d | %v | %d | %016x | %.9g | %v | %.9g | %.9g | %d |", b, w.t, g.first/blockTokens, x, e, w.scaled(g.top),
+			math.Exp(w.logMass(g)), w.blockScore(g, math.Log(e)), w.race(g, &own))
+		if int(res.Tokens[b])/blockTokens == g.first/blockTokens {
+			line += fmt.Sprintf(" **%d** | **%.9g** | %.9g |", res.Tokens[b], res.Scores[b], res.LogSumExp[b])
+		} else {
+			line += " | | |"
+		}
+		rows = append(rows, line)
+	})
+	return table("| row | T | block | xb | E | top | S | score | inside | token | reported | lse |", rows...)
+}
+
+func groupedTokensTable(t *testing.T) string {
+	var rows []string
+	eachPageBlock(t, func(w *row, res *Result, b int, g *group) {
+		if b != len(pageTemperatures)-1 || int(res.Tokens[b])/blockTokens != g.first/blockTokens {
+			return
+		}
+		own := w.ownBits(g.first)
+		for i, z := range g.z[:g.n] {
+			noise := float32(-math.Log(Exponential(own[i])))
+			id := fmt.Sprint(g.first + i)
+			if g.first+i == int(res.Tokens[b]) {
+				id = "**" + id + "**"
+			}
+			rows = append(rows, fmt.Sprintf("| %s | %016x | %v | %.9g | %.9g |", id, own[i], w.scaled(z), noise, w.addNoise(z, noise)))
+		}
+	})
+	return table("| id | x | a | -log e(x) | race |", rows...)
+}
+
 // output is what the program on the page prints.
-func output() string {
+func output(t *testing.T) string {
 	out := "```text\n"
 	for _, c := range []struct {
 		seed, position uint64
@@ -158,6 +222,10 @@ func output() string {
 			first = 1
 		}
 		out += fmt.Sprintln(c.seed, c.position, c.draw, c.tag, c.id, fmt.Sprintf("%016x %d %016x %.9g", x.Block, first, x.Token, x.Gumbel()))
+	}
+	res := sample(t, pageRequest(ir.Grouped))
+	for b, temperature := range pageTemperatures[1:] {
+		out += fmt.Sprintln(temperature, 1001+b, fmt.Sprintf("%d %.6g %.6g", res.Tokens[b+1], res.Scores[b+1], res.LogSumExp[b+1]))
 	}
 	return out + "```\n"
 }
@@ -174,5 +242,5 @@ func TestNoisePageProgram(t *testing.T) {
 	program = strings.TrimSuffix(strings.TrimPrefix(program, "```python\n"), "```\n")
 	out, err := exec.Command(python, "-c", program).Output()
 	require.NoError(t, err)
-	require.Equal(t, output(), "```text\n"+string(out)+"```\n")
+	require.Equal(t, output(t), "```text\n"+string(out)+"```\n")
 }

@@ -9,8 +9,8 @@ const (
 	alphaBudget   = 0x1p-22 // of alpha = 1/T
 )
 
-// ScoreOf returns the score of one token as it is compared (z alpha + g tau), in float64 and without the rounding of
-// float32, and a bound on how far a correct kernel's float32 score may lie from it: accumulation in any order, one
+// ScoreOf returns the score of one token as it is compared (z alpha + g tau; for a grouped sampler, that of the token's
+// block), in float64 and without the rounding of float32, and a bound on how far a correct kernel's float32 score may lie from it: accumulation in any order, one
 // rounding an operation, and the error budgets of softcap, 1/T and noise. The bound is 0 only where nothing rounds.
 // A masked token scores -inf. Row and token must be in range and the request valid.
 func (r *Request) ScoreOf(b, token int) (score, bound float64) {
@@ -21,11 +21,19 @@ func (r *Request) ScoreOf(b, token int) (score, bound float64) {
 	if !w.allowed(token) {
 		return math.Inf(-1), 0
 	}
-	s := w.exactLogit(r.exactRaw(b, token), token)
-	if !w.greedy {
-		s = w.exactScore(s, token)
-	}
+	s := r.exactScore(&w, b, token)
 	return s.value, s.err
+}
+
+func (r *Request) exactScore(w *row, b, token int) bounded {
+	if w.grouped {
+		return r.exactBlock(w, b, token)
+	}
+	z := w.exactLogit(r.exactRaw(b, token), token)
+	if w.greedy {
+		return z
+	}
+	return w.withNoise(w.exactScaled(z), w.exactNoise(token))
 }
 
 // exactRaw is the raw logit y.
@@ -52,28 +60,35 @@ func (w *row) exactLogit(y bounded, token int) bounded {
 	return y
 }
 
-// exactScore adds the temperature and the noise.
-func (w *row) exactScore(z bounded, token int) bounded {
-	if w.alpha != 1 {
-		exact := z.value / float64(w.t)
-		z = bounded{exact, z.err / float64(w.t)}.approximated(alphaBudget * math.Abs(exact)).rounded()
+// exactScaled is alpha z.
+func (w *row) exactScaled(z bounded) bounded {
+	if w.alpha == 1 {
+		return z
 	}
-	g := bounded{}
+	exact := z.value / float64(w.t)
+	return bounded{exact, z.err / float64(w.t)}.approximated(alphaBudget * math.Abs(exact)).rounded()
+}
+
+func (w *row) exactNoise(token int) bounded {
 	if w.noise != nil {
-		g.value = float64(w.noise[token])
-	} else {
-		g.value = w.state.Bits(token).Gumbel()
-		g.err = noiseBudget * (1 + math.Abs(g.value))
+		return bounded{float64(w.noise[token]), 0}
 	}
+	g := w.state.Bits(token).Gumbel()
+	return bounded{g, noiseBudget * (1 + math.Abs(g))}
+}
+
+// withNoise adds tau g.
+func (w *row) withNoise(z, g bounded) bounded {
 	tau := float64(w.tau)
 	return bounded{z.value + tau*g.value, z.err + tau*g.err}.rounded()
 }
 
-// ReportedScoreOf is ScoreOf in the units of Result.Scores: z/T + g, or z for a greedy row.
+// ReportedScoreOf is ScoreOf in the units of Result.Scores: z/T + g (the block's log-mass + g where grouped), or z for a
+// greedy row.
 func (r *Request) ReportedScoreOf(b, token int) (score, bound float64) {
 	w := r.row(b)
 	score, bound = r.ScoreOf(b, token)
-	if w.greedy || w.t >= 1 || w.badT {
+	if w.greedy || w.t >= 1 || w.badT || math.IsInf(score, 0) {
 		return score, bound
 	}
 	t := float64(w.t)

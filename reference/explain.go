@@ -22,7 +22,8 @@ func (e *MismatchError) Error() string {
 }
 
 // Explain returns nil where got is the row's token, or where float32 cannot tell the two: both scores lie within
-// their bounds of each other (ScoreOf). Anything else is a *MismatchError. res is the request's Result.
+// their bounds of each other (ScoreOf). A token of a grouped sampler has to hold twice: its block against the two best
+// blocks, and itself against every token of its block. Anything else is a *MismatchError. res is the request's Result.
 func (r *Request) Explain(res *Result, b int, got int32) error {
 	want := res.Tokens[b]
 	if got == want {
@@ -48,22 +49,34 @@ func (r *Request) mismatch(want int32, b int, got int32) string {
 	case got < 0 || int(got) >= r.Shape.Vocab:
 		return fmt.Sprintf("outside [0, %d)", r.Shape.Vocab)
 	}
-	if w := r.row(b); !w.allowed(int(got)) {
+	w := r.row(b)
+	if !w.allowed(int(got)) {
 		return "masked"
 	}
-	gotScore, gotBound := r.ScoreOf(b, int(got))
-	wantScore, wantBound := r.ScoreOf(b, int(want))
-	gap, bound := wantScore-gotScore, gotBound+wantBound
-	if gap == 0 && bound == 0 || math.IsInf(wantScore, 1) && math.IsInf(gotScore, 1) {
-		if got < want {
+	if !w.grouped {
+		return r.exactScore(&w, b, int(got)).below(r.exactScore(&w, b, int(want)), int(got), int(want))
+	}
+	if got/blockTokens != want/blockTokens {
+		if reason := r.exactBlock(&w, b, int(got)).below(r.exactBlock(&w, b, int(want)), int(got), int(want)); reason != "" {
+			return "its block: " + reason
+		}
+	}
+	return r.outraced(&w, b, int(got))
+}
+
+// below says why token id, of score x, cannot beat another, of score y; "" where it may.
+func (x bounded) below(y bounded, id, other int) string {
+	gap, bound := y.value-x.value, x.err+y.err
+	if gap == 0 && bound == 0 || math.IsInf(y.value, 1) && math.IsInf(x.value, 1) {
+		if id < other {
 			return ""
 		}
 		return "the scores are equal and the lower token wins"
 	}
-	if gap <= bound {
+	if gap <= bound && !math.IsInf(gap, 1) { // -inf is no near tie, whatever its bound
 		return ""
 	}
-	return fmt.Sprintf("score %.9g below %.9g of token %d by %.3g, bound %.3g", gotScore, wantScore, want, gap, bound)
+	return fmt.Sprintf("score %.9g below %.9g of token %d by %.3g, bound %.3g", x.value, y.value, other, gap, bound)
 }
 
 // maxMismatches is how many differences Check reports.

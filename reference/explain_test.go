@@ -118,6 +118,16 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// A token at -inf never wins, at any temperature.
+func TestExplainKnowsMinusInfinity(t *testing.T) {
+	for _, sampler := range []ir.Sampler{ir.Gumbel, ir.Grouped} {
+		for _, temperature := range []float32{0, 0.5, 1, 3} {
+			r := withTemperature(computing(ir.Computation{Sampler: sampler}, flat(1, []float32{1, negInf, 0})), temperature)
+			require.Error(t, r.Explain(sample(t, r), 0, 1), "%s at T=%v", sampler, temperature)
+		}
+	}
+}
+
 // Two scores closer than the noise may be off are a tie; the next token is not.
 func TestExplainNearTie(t *testing.T) {
 	r := flat(1, []float32{0, 0, 0})
@@ -131,6 +141,83 @@ func TestExplainNearTie(t *testing.T) {
 	require.EqualValues(t, 1, res.Tokens[0])
 	require.NoError(t, r.Explain(res, 0, 0))
 	require.Error(t, r.Explain(res, 0, 2))
+}
+
+// nearTieOfBlocks is a grouped row of two blocks whose scores differ by the gap, the lower block first; the bias makes the
+// logits, which float32 then holds.
+func nearTieOfBlocks(gap float64) *Request {
+	const vocab = 48
+	r := computing(ir.Computation{Sampler: ir.Grouped}, flat(1, make([]float32, vocab)))
+	for block, lead := range []float64{0, gap, -3} {
+		x, _ := Row(0, 0, 0, 0).Block(16 * block)
+		for v := 16 * block; v < 16*block+16; v++ {
+			r.Logits[v] = float32(lead + math.Log(Exponential(x)))
+		}
+	}
+	return r
+}
+
+// Blocks closer than their noise may be off are a tie, and then the token has to be the one of its own block.
+func TestExplainGroupedBlocks(t *testing.T) {
+	r := nearTieOfBlocks(1e-6)
+	res := sample(t, r)
+	require.EqualValues(t, 1, res.Tokens[0]/16)
+	require.EqualValues(t, 0, res.Second[0]/16, "the runner-up is the other block's")
+	require.NoError(t, r.Explain(res, 0, res.Second[0]))
+	for v := range int32(48) {
+		if v == res.Tokens[0] || v == res.Second[0] {
+			continue
+		}
+		want := "inside its block"
+		if v >= 32 {
+			want = "its block: score"
+		}
+		require.ErrorContains(t, r.Explain(res, 0, v), want, "token %d", v)
+	}
+	r = nearTieOfBlocks(1e-3)
+	res = sample(t, r)
+	require.ErrorContains(t, r.Explain(res, 0, res.Second[0]), "its block: score")
+}
+
+// So are tokens of a block, in the race that they hold among themselves.
+func TestExplainGroupedTokens(t *testing.T) {
+	for _, c := range []struct {
+		gap float64
+		tie bool
+	}{{1e-6, true}, {1e-3, false}} {
+		r := computing(ir.Computation{Sampler: ir.Grouped}, flat(1, make([]float32, 16)))
+		for v := range r.Logits {
+			r.Logits[v] = float32(math.Log(Exponential(Row(0, 0, 0, 0).Token(v))) - 1)
+		}
+		r.Logits[9] += 1
+		r.Logits[4] += float32(1 - c.gap)
+		res := sample(t, r)
+		require.EqualValues(t, 9, res.Tokens[0])
+		require.EqualValues(t, ir.NoToken, res.Second[0], "there is no other block")
+		require.Equal(t, c.tie, r.Explain(res, 0, 4) == nil)
+		require.ErrorContains(t, r.Explain(res, 0, 5), "inside its block: score")
+	}
+}
+
+// Infinite logits tie whatever the noise is; masked tokens and ids of no token are wrong.
+func TestExplainGroupedRules(t *testing.T) {
+	logits := normals(40, 1, 1)
+	logits[20], logits[21], logits[35] = inf(), inf(), inf()
+	for _, temperature := range []float32{0.5, 1, 4} {
+		r := withTemperature(computing(ir.Computation{Sampler: ir.Grouped}, flat(1, logits)), temperature)
+		allowing(r, 1, 20, 21, 22, 35)
+		res := sample(t, r)
+		require.EqualValues(t, 20, res.Tokens[0])
+		score, bound := r.ReportedScoreOf(0, 20)
+		require.True(t, math.IsInf(score, 1))
+		require.Zero(t, bound)
+		for got, reason := range map[int32]string{
+			21: "the lower token wins", 35: "the lower token wins", 22: "inside its block", 1: "its block: score", 2: "masked", 40: "outside",
+			ir.NoToken: "has none",
+		} {
+			require.ErrorContains(t, r.Explain(res, 0, got), reason, "token %d", got)
+		}
+	}
 }
 
 func TestCheck(t *testing.T) {

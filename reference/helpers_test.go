@@ -114,11 +114,11 @@ const streams = 64
 
 // eachToken samples n rows that differ in their position only, and hands the tokens of each stream, in order of
 // position, to the sink that newSink made for it.
-func eachToken(logits []float32, n int, newSink func(stream int) func(token int32)) {
+func eachToken(sampler ir.Sampler, logits []float32, n int, newSink func(stream int) func(token int32)) {
 	parallel(streams, func(i int) {
 		add := newSink(i)
 		for p := i * n / streams; p < (i+1)*n/streams; p++ {
-			w := row{alpha: 1, tau: 1, t: 1, state: Row(2026, uint64(p), 0, 0)}
+			w := row{alpha: 1, tau: 1, t: 1, grouped: sampler == ir.Grouped, state: Row(2026, uint64(p), 0, 0)}
 			b := newBest()
 			w.scan(&b, 0, logits)
 			add(b.first.id)
@@ -138,10 +138,10 @@ func parallel(n int, do func(i int)) {
 
 // uniformDraws judges n draws at equal logits, and how many of them fall in the first part of the vocabulary, for parts
 // of the sizes given.
-func uniformDraws(vocab, n int, fractions ...float64) []stats.Result {
+func uniformDraws(sampler ir.Sampler, vocab, n int, fractions ...float64) []stats.Result {
 	parts := make([]*stats.Uniform, streams)
 	hits := make([][]int64, streams)
-	eachToken(make([]float32, vocab), n, func(i int) func(int32) {
+	eachToken(sampler, make([]float32, vocab), n, func(i int) func(int32) {
 		parts[i], hits[i] = stats.NewUniform(vocab), make([]int64, len(fractions))
 		return func(token int32) {
 			parts[i].Add(token)

@@ -25,14 +25,17 @@ func pick(r *Request, rows ...int) *Request {
 
 // Cases A12, C2 and C6: a row's result does not depend on its batch or its slot.
 func TestBatchAndSlotDoNotMatter(t *testing.T) {
-	r := randomRequest(70, 5000, 48)
-	want := sample(t, r)
 	rng := rand.New(rand.NewPCG(9, 9))
-	for _, batch := range []int{1, 2, 7, 8, 9, 33, 70} {
-		rows := rng.Perm(70)[:batch]
-		got := sample(t, pick(r, rows...))
-		for slot, b := range rows {
-			requireRow(t, want, b, got, slot)
+	for _, c := range []ir.Computation{{}, {Sampler: ir.Grouped, LogSumExp: true}} {
+		r := randomRequest(70, 5000, 48)
+		r.Computation = c
+		want := sample(t, r)
+		for _, batch := range []int{1, 2, 7, 8, 9, 33, 70} {
+			rows := rng.Perm(70)[:batch]
+			got := sample(t, pick(r, rows...))
+			for slot, b := range rows {
+				requireRow(t, want, b, got, slot)
+			}
 		}
 	}
 }
@@ -48,6 +51,7 @@ func TestEqualRowsAreEqual(t *testing.T) {
 func TestGoroutinesDoNotMatter(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	r := randomRequest(9, 20000, 64)
+	r.Computation = ir.Computation{Sampler: ir.Grouped, LogSumExp: true}
 	var want *Result
 	for _, n := range []int{1, 2, 3, 8} {
 		runtime.GOMAXPROCS(n)
@@ -73,7 +77,7 @@ func TestCallersDoNotMeet(t *testing.T) {
 // in masked ones.
 func TestSkippingChangesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
-	for i := range 60 {
+	for i := range 120 {
 		sd := []float64{0, 0.1, 1, 5, 50, 1e30}[i%6]
 		r := flat(20, normals(2000-i, sd, rng.Uint64()))
 		if i%3 == 0 {
@@ -86,6 +90,7 @@ func TestSkippingChangesNothing(t *testing.T) {
 		if i%2 == 0 {
 			withTemperature(r, []float32{1e-30, 0.01, 0.5, 1, 3, 1e30}[rng.IntN(6)])
 		}
+		r.Computation.Sampler = []ir.Sampler{ir.Gumbel, ir.Grouped}[i/6%2]
 		fast := sample(t, r)
 		r.NoSkip = true
 		require.Equal(t, sample(t, r), fast)
@@ -150,6 +155,7 @@ func TestEveryParameterCounts(t *testing.T) {
 		"weights":     func(r *Request) { slices.Reverse(r.W) },
 		"vocabulary":  func(r *Request) { r.Shape.Vocab = 10; r.Bias = r.Bias[:10] },
 		"sampler":     func(r *Request) { r.Computation.Sampler = ir.Greedy },
+		"grouped":     func(r *Request) { r.Computation.Sampler = ir.Grouped },
 	} {
 		r := base()
 		change(r)

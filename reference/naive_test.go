@@ -9,13 +9,12 @@ import (
 // naive is one row of the definition as a plain loop: no blocks, no panels, no skipping, no merging.
 func naive(r *Request, b int) (token int32, score float32) {
 	token, score = ir.NoToken, negInf
-	c := r.Computation.Chain
-	t := float32(1)
-	if c.Temperature && r.Computation.Sampler == ir.Gumbel {
-		t = r.Temperature[b%len(r.Temperature)]
+	t := naiveTemperature(r, b)
+	if r.Computation.Sampler == ir.Grouped && t != 0 {
+		return naiveGrouped(r, b, t)
 	}
 	for v := range r.Shape.Vocab {
-		if c.Mask && (v/32 >= r.MaskWords || r.Mask[b*r.MaskStride+v/32]&(1<<(v%32)) == 0) {
+		if !naiveAllowed(r, b, v) {
 			continue
 		}
 		z := naiveLogit(r, b, v)
@@ -33,6 +32,69 @@ func naive(r *Request, b int) (token int32, score float32) {
 		}
 	}
 	return token, score
+}
+
+func naiveTemperature(r *Request, b int) float32 {
+	if r.Computation.Chain.Temperature && r.Computation.Sampler != ir.Greedy {
+		return r.Temperature[b%len(r.Temperature)]
+	}
+	return 1
+}
+
+func naiveAllowed(r *Request, b, v int) bool {
+	return !r.Computation.Chain.Mask || v/32 < r.MaskWords && r.Mask[b*r.MaskStride+v/32]&(1<<(v%32)) != 0
+}
+
+// naiveGrouped is one row of the grouped sampler: every block's mass, then every block's token.
+func naiveGrouped(r *Request, b int, t float32) (token int32, score float32) {
+	token, score = ir.NoToken, negInf
+	alpha, tau := min(1, 1/t), min(1, t)
+	for first := 0; first < r.Shape.Vocab; first += 16 {
+		top, mass, inside, best := math.Inf(-1), 0.0, int32(ir.NoToken), negInf
+		for _, sums := range []bool{false, true} { // the top, then the mass and the race
+			for v := first; v < min(first+16, r.Shape.Vocab); v++ {
+				a := float64(float32(naiveLogit(r, b, v) * alpha))
+				switch {
+				case !naiveAllowed(r, b, v) || math.IsInf(a, -1):
+				case !sums:
+					top = max(top, a)
+				default:
+					mass += math.Exp((a - top) / float64(tau))
+					k := naiveBits(r, b, uint32(v&^8))
+					if s := fma32(tau, float32(-math.Log(naiveExponential(k[v>>2&2], k[v>>2&2+1]))), float32(a)); s > best {
+						inside, best = int32(v), s
+					}
+				}
+			}
+		}
+		k := naiveBits(r, b, 1<<31+uint32(first>>4))
+		if s := fma32(tau, float32(math.Log(mass)-math.Log(naiveExponential(k[0], k[1]))), float32(top)); mass > 0 && s > score {
+			token, score = inside, s
+		}
+	}
+	return token, score
+}
+
+// naiveLogSumExp is the sum as it stands in the definition.
+func naiveLogSumExp(r *Request, b int) float64 {
+	t := naiveTemperature(r, b)
+	if t == 0 {
+		t = 1
+	}
+	top, sum := math.Inf(-1), 0.0
+	for _, sums := range []bool{false, true} {
+		for v := range r.Shape.Vocab {
+			x := float64(naiveLogit(r, b, v)) / float64(t)
+			switch {
+			case !naiveAllowed(r, b, v):
+			case sums:
+				sum += math.Exp(x - top)
+			default:
+				top = max(top, x)
+			}
+		}
+	}
+	return top + math.Log(sum)
 }
 
 func naiveLogit(r *Request, b, v int) float32 {
@@ -62,13 +124,10 @@ func naiveNoise(r *Request, b, v int) float64 {
 	if r.Noise != nil {
 		return float64(r.Noise[b*r.Shape.Vocab+v])
 	}
-	seed, position := r.Seeds[b%len(r.Seeds)], r.Positions[b%len(r.Positions)]
-	s := Philox([4]uint32{uint32(position), uint32(position >> 32), r.Draw, r.StreamTag}, [2]uint32{uint32(seed), uint32(seed >> 32)})
-	key := [2]uint32{0x243F6A88, 0x85A308D3}
-	k := Philox([4]uint32{1<<31 + uint32(v>>4), s[0], s[1], s[2]}, key)
+	k := naiveBits(r, b, 1<<31+uint32(v>>4))
 	e := naiveExponential(k[0], k[1]) / 16
 	if uint32(v&15) != k[2]>>28 {
-		w := Philox([4]uint32{uint32(v &^ 8), s[0], s[1], s[2]}, key)
+		w := naiveBits(r, b, uint32(v&^8))
 		if v&8 == 0 {
 			e += naiveExponential(w[0], w[1])
 		} else {
@@ -76,6 +135,13 @@ func naiveNoise(r *Request, b, v int) float64 {
 		}
 	}
 	return -math.Log(e)
+}
+
+// naiveBits is the Philox call of a counter in row b.
+func naiveBits(r *Request, b int, counter uint32) [4]uint32 {
+	seed, position := r.Seeds[b%len(r.Seeds)], r.Positions[b%len(r.Positions)]
+	s := Philox([4]uint32{uint32(position), uint32(position >> 32), r.Draw, r.StreamTag}, [2]uint32{uint32(seed), uint32(seed >> 32)})
+	return Philox([4]uint32{counter, s[0], s[1], s[2]}, [2]uint32{0x243F6A88, 0x85A308D3})
 }
 
 func naiveExponential(low, high uint32) float64 {

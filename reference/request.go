@@ -32,7 +32,7 @@ type Request struct {
 
 	// Logits [Batch, Vocab], or [Vocab] for all rows, where not nil, stands for the raw logits y; then H and W are nil.
 	Logits []float32
-	// Noise [Batch, Vocab], where not nil, stands for the noise g.
+	// Noise [Batch, Vocab], where not nil, stands for the noise g of a gumbel sampler.
 	Noise []float32
 
 	// NoSkip computes the noise of every allowed token, even of those that provably lose. The result is the same.
@@ -44,13 +44,18 @@ type Result struct {
 	// Tokens are the sampled ids; ir.NoToken where Status is not ok.
 	Tokens []int32
 	Status []ir.Status
-	// Scores are the winners' z/T + g, or z where the row is greedy; NaN where Status is not ok.
+	// Scores are the winners' z/T + g, or z where the row is greedy; for a grouped sampler, the log-mass + g of the winners'
+	// blocks. NaN where Status is not ok.
 	Scores []float32
 	// Best and SecondScores are the two largest scores as they are compared: z/T + g times min(T, 1).
 	// SecondScores is -inf where no second token was allowed.
 	Best, SecondScores []float32
-	// Second are the runners-up; ir.NoToken where there is none.
+	// Second are the runners-up; ir.NoToken where there is none. A grouped sampler compares blocks: its runner-up is the token
+	// of the second block.
 	Second []int32
+	// LogSumExp is the logarithm of the sum of exp(z/T) over the allowed tokens (T = 0 counts as 1), computed in float64; NaN
+	// where Status is not ok, nil unless the computation asks.
+	LogSumExp []float32
 }
 
 func newResult(batch int) *Result {

@@ -16,7 +16,7 @@ func Sample(ctx context.Context, r *Request) (*Result, error) {
 	if err := r.validateLayout(); err != nil {
 		return nil, err
 	}
-	j := &job{req: r, ctx: ctx, hidden: r.widen(), rows: make([]row, r.Batch), chunk: r.chunk()}
+	j := &job{req: r, ctx: ctx, hidden: r.widen(), rows: make([]row, r.Batch), chunk: r.chunk(), masses: r.masses()}
 	for b := range j.rows {
 		j.rows[b] = r.row(b)
 	}
@@ -25,8 +25,12 @@ func Sample(ctx context.Context, r *Request) (*Result, error) {
 		return nil, err
 	}
 	res := newResult(r.Batch)
+	if j.masses != nil {
+		res.LogSumExp = make([]float32, r.Batch)
+	}
 	for b := range j.rows {
 		res.set(b, &j.rows[b], all[b])
+		j.setLogSumExp(res, b)
 	}
 	return res, nil
 }
@@ -60,7 +64,8 @@ type job struct {
 	ctx    context.Context
 	hidden []float32
 	rows   []row
-	chunk  int // tokens that a goroutine takes at once
+	chunk  int      // tokens that a goroutine takes at once
+	masses [][]mass // [chunk][row], where the log-sum-exp is asked for
 	next   atomic.Int64
 }
 
@@ -68,14 +73,18 @@ type job struct {
 // large beside the cost of taking a chunk.
 const chunkBytes = 256 << 10
 
-// chunk is a multiple of the tile, and so of the blocks of the noise.
+// chunk is a multiple of the tile, and so of the blocks of the noise. Where masses are added up chunk by chunk, it does not
+// depend on the batch.
 func (r *Request) chunk() int {
-	perToken := 4 * max(1, r.Shape.Hidden)
-	if r.Logits != nil {
+	perToken, least := 4*max(1, r.Shape.Hidden), tileTokens
+	switch {
+	case r.Computation.LogSumExp:
+		least = massChunk
+	case r.Logits != nil:
 		perToken = 4 * max(1, r.Batch)
 	}
 	n := chunkBytes / perToken &^ (tileTokens - 1)
-	return min(max(n, tileTokens), 4096)
+	return min(max(n, least), 4096)
 }
 
 func (j *job) run() []best {
@@ -123,6 +132,7 @@ func (j *job) work() []best {
 		} else {
 			j.scanWeights(out, t, first, last)
 		}
+		j.keep(out, first)
 	}
 	return out
 }

@@ -37,12 +37,17 @@ func (w *row) scan(b *best, first int, y []float32) {
 	var g group
 	for base := 0; base < len(y); base += blockTokens {
 		w.logits(b, &g, first+base, y[base:min(base+blockTokens, len(y))])
+		if w.weighs {
+			w.weigh(b, &g)
+		}
 		switch {
 		case g.live == 0:
 		case w.greedy:
 			w.addGreedy(b, &g)
 		case w.noise != nil:
 			w.addInjected(b, &g)
+		case w.grouped:
+			w.addGrouped(b, &g)
 		default:
 			w.addRandom(b, &g)
 		}

@@ -14,22 +14,26 @@ type row struct {
 	noise []float32 // injected, [Vocab] or nil
 	state RowState
 	// greedy rows have no noise: the sampler is greedy, or T is 0.
-	greedy     bool
+	greedy bool
+	// grouped rows compare blocks.
+	grouped    bool
 	alpha, tau float32
 	badT       bool
 	t          float32 // the temperature; 1 without one
 	noSkip     bool
+	weighs     bool // the log-sum-exp is asked for
 }
 
 func (r *Request) row(b int) row {
 	c := r.Computation.Normalize()
-	w := row{chain: c.Chain, greedy: c.Sampler == ir.Greedy, t: 1, noSkip: r.NoSkip}
+	w := row{chain: c.Chain, greedy: !c.Sampler.Random(), t: 1, noSkip: r.NoSkip, weighs: c.LogSumExp}
 	if c.Chain.Temperature {
 		w.t = ofRow(r.Temperature, b)
 		w.badT = !validTemperature(w.t)
 	}
 	w.alpha, w.tau = coefficients(w.t)
 	w.greedy = w.greedy || w.t == 0
+	w.grouped = c.Sampler == ir.Grouped && !w.greedy
 	if c.Chain.Bias != ir.BiasNone {
 		w.bias = r.Bias[b*r.BiasStride:][:r.Shape.Vocab]
 	}
@@ -106,7 +110,10 @@ func (w *row) reported(s float32) float32 {
 // addNoise returns the compared score of z under noise g.
 func (w *row) addNoise(z, g float32) float32 {
 	if w.tau == 1 {
-		return float32(z*w.alpha) + g // a float32 sum is an fma by 1
+		return w.scaled(z) + g // a float32 sum is an fma by 1
 	}
-	return fma32(w.tau, g, float32(z*w.alpha))
+	return fma32(w.tau, g, w.scaled(z))
 }
+
+// scaled returns alpha z.
+func (w *row) scaled(z float32) float32 { return float32(z * w.alpha) }

@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -17,6 +18,10 @@ func requireNaive(t *testing.T, r *Request) {
 		require.Equal(t, token, res.Tokens[b], "V=%d D=%d B=%d row %d", r.Shape.Vocab, r.Shape.Hidden, r.Batch, b)
 		require.Equal(t, score, res.Best[b])
 		require.Equal(t, ir.StatusOK, res.Status[b])
+		if r.Computation.LogSumExp {
+			want := naiveLogSumExp(r, b)
+			require.InDelta(t, want, res.LogSumExp[b], 1e-7*(1+math.Abs(want)))
+		}
 	}
 }
 
@@ -25,7 +30,10 @@ func TestShapes(t *testing.T) {
 	for _, vocab := range []int{1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 127, 128, 129, 255, 256, 257, 4095, 4097} {
 		for _, hidden := range []int{1, 7, 8, 16, 24, 64, 72} {
 			for _, batch := range []int{1, 2, 17} {
-				requireNaive(t, randomRequest(batch, vocab, hidden))
+				r := randomRequest(batch, vocab, hidden)
+				requireNaive(t, r)
+				r.Computation.Sampler, r.Computation.LogSumExp = ir.Grouped, true
+				requireNaive(t, r)
 			}
 		}
 	}
@@ -94,9 +102,10 @@ func randomChain(rng *rand.Rand, r *Request) {
 	if rng.IntN(4) == 0 {
 		r.Noise = normals(r.Batch*vocab, 2, rng.Uint64())
 	}
-	if rng.IntN(4) == 0 && r.Noise == nil {
-		r.Computation.Sampler = ir.Greedy
+	if r.Noise == nil {
+		r.Computation.Sampler = []ir.Sampler{ir.Gumbel, ir.Gumbel, ir.Greedy, ir.Grouped}[rng.IntN(4)]
 	}
+	r.Computation.LogSumExp = rng.IntN(2) == 0
 }
 
 func TestChainsAgainstPlainLoop(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fsgen/fsgen/internal/stats"
+	"github.com/fsgen/fsgen/ir"
 	"github.com/stretchr/testify/require"
 )
 
@@ -13,18 +14,18 @@ import (
 
 // Also case A10: a winner whose score is narrowed on its way favours the first tiles.
 func TestUniformDraws(t *testing.T) {
-	report(t, uniformDraws(151936, draws(4_000, 2_000_000), 0.5, 0.1)...)
+	report(t, uniformDraws(ir.Gumbel, 151936, draws(4_000, 2_000_000), 0.5, 0.1)...)
 }
 
 func TestUniformDrawsSmallVocabulary(t *testing.T) {
-	report(t, uniformDraws(1024, draws(400_000, 20_000_000), 0.5, 0.1)...)
-	report(t, uniformDraws(1187, draws(50_000, 2_000_000), 0.5, 0.1)...)
+	report(t, uniformDraws(ir.Gumbel, 1024, draws(400_000, 20_000_000), 0.5, 0.1)...)
+	report(t, uniformDraws(ir.Gumbel, 1187, draws(50_000, 2_000_000), 0.5, 0.1)...)
 }
 
 // countDraws counts the draws whose token passes the test.
 func countDraws(logits []float32, n int, hit func(token int32) bool) int64 {
 	hits := make([]int64, streams)
-	eachToken(logits, n, func(i int) func(int32) {
+	eachToken(ir.Gumbel, logits, n, func(i int) func(int32) {
 		return func(token int32) {
 			if hit(token) {
 				hits[i]++
@@ -112,7 +113,7 @@ func TestSmallDistributions(t *testing.T) {
 		}
 		n := draws(400_000, 100_000_000)
 		histograms := make([]*stats.Histogram, streams)
-		eachToken(logits, n, func(i int) func(int32) {
+		eachToken(ir.Gumbel, logits, n, func(i int) func(int32) {
 			histograms[i] = stats.NewHistogram("distribution", prob)
 			return func(token int32) { histograms[i].Add(int(token)) }
 		})

@@ -89,12 +89,12 @@ func (r *Request) perRow(field string, have int) error {
 
 func (r *Request) validateNoise() error {
 	if r.Noise != nil {
-		if r.Computation.Sampler == ir.Greedy {
-			return wrong("Noise", "set", "none for a greedy sampler")
+		if r.Computation.Sampler != ir.Gumbel {
+			return wrong("Noise", "set", "none for a %s sampler", r.Computation.Sampler)
 		}
 		return exactLength("Noise", len(r.Noise), r.Batch*r.Shape.Vocab)
 	}
-	if r.Computation.Sampler == ir.Greedy {
+	if !r.Computation.Sampler.Random() {
 		return nil
 	}
 	if err := r.perRow("Seeds", len(r.Seeds)); err != nil {

@@ -77,6 +77,7 @@ func (p *cpuPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	if p.spec.Score {
 		out.Scores = res.Scores
 	}
+	out.LogSumExp = res.LogSumExp
 	return out, nil
 }
 

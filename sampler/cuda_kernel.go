@@ -164,6 +164,8 @@ var setters = map[string]setter{
 	templates.ParamTokens:            pointer("tokens", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Tokens }),
 	templates.ParamStatus:            pointer("status", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Status }),
 	templates.ParamScores:            pointer("scores", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Scores }),
+	templates.ParamLogSumExp:         pointer("log-sum-exp", func(_ *Launcher, a *DeviceArgs) uint64 { return a.LogSumExp }),
 	templates.ParamKeys:              pointer("keys", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.keys()) }),
+	templates.ParamPartials:          pointer("partial sums", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.partials()) }),
 	templates.ParamTicket:            pointer("ticket", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.ticket()) }),
 }

@@ -36,6 +36,7 @@ type DeviceArgs struct {
 
 	Tokens, Status uint64 // i32, out
 	Scores         uint64 // f32, out
+	LogSumExp      uint64 // f32, out
 }
 
 // Launcher launches a plan's kernels on streams of the caller's. It owns the workspace, so that launches of one Launcher
@@ -53,8 +54,9 @@ type Launcher struct {
 // ticketBytes keeps the ticket in a cache line of its own, ahead of the keys.
 const ticketBytes = 256
 
-func (l *Launcher) ticket() driver.DevicePtr { return l.space.Ptr() }
-func (l *Launcher) keys() driver.DevicePtr   { return l.space.Ptr() + ticketBytes }
+func (l *Launcher) ticket() driver.DevicePtr   { return l.space.Ptr() }
+func (l *Launcher) keys() driver.DevicePtr     { return l.space.Ptr() + ticketBytes }
+func (l *Launcher) partials() driver.DevicePtr { return l.keys() + driver.DevicePtr(8*l.rows) }
 
 func (p *cudaPlan) newLauncher(rows int) (*Launcher, error) {
 	l := &Launcher{plan: p}
@@ -68,17 +70,17 @@ func (p *cudaPlan) newLauncher(rows int) (*Launcher, error) {
 	return l, l.grow(rows)
 }
 
-// grow makes the workspace hold a number of rows, zeroed.
+// grow makes the workspace hold a number of rows: ticket and keys, zeroed, and the scratch of the partial sums behind them.
 func (l *Launcher) grow(rows int) error {
 	if rows <= l.rows {
 		return nil
 	}
-	size := uint64(ticketBytes + 8*rows)
-	space, err := l.plan.head.dev.ctx.Alloc(size)
+	zeroed := ticketBytes + 8*rows
+	space, err := l.plan.head.dev.ctx.Alloc(uint64(zeroed + l.plan.partialsBytes(rows)))
 	if err != nil {
 		return err
 	}
-	if err := space.Upload(0, make([]byte, size)); err != nil {
+	if err := space.Upload(0, make([]byte, zeroed)); err != nil {
 		space.Close()
 		return err
 	}

@@ -40,6 +40,14 @@ func newCUDAPlan(ctx context.Context, h *cudaHead, spec Spec, buckets []bucket) 
 	return p, nil
 }
 
+// partialsBytes is the scratch that launches of any of the kernels need for a number of rows, on all CTAs that fit.
+func (p *cudaPlan) partialsBytes(rows int) (bytes int) {
+	for _, k := range p.list {
+		bytes = max(bytes, k.m.PartialsBytes(rows, k.resident))
+	}
+	return bytes
+}
+
 func (p *cudaPlan) kernels() []string {
 	var names []string
 	for _, k := range p.list {

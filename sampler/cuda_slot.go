@@ -56,7 +56,7 @@ func (s *slot) close() error {
 type layout struct {
 	hidden, seeds, pos, temp, bias, mask int // offsets of inputs, in bytes
 	inputs                               int // size of the inputs
-	tokens, status, scores               int // offsets of results
+	tokens, status, scores, lse          int // offsets of results
 	total                                int
 }
 
@@ -72,7 +72,7 @@ func (b *batch) layout(ld int) layout {
 	l.seeds, l.pos = place(8*len(b.seeds)), place(8*len(b.pos))
 	l.temp, l.bias, l.mask = place(4*len(b.temp)), place(4*len(b.bias)), place(4*len(b.mask))
 	l.inputs = end
-	l.tokens, l.status, l.scores = place(4*b.rows), place(4*b.rows), place(4*b.rows)
+	l.tokens, l.status, l.scores, l.lse = place(4*b.rows), place(4*b.rows), place(4*b.rows), place(4*b.rows)
 	l.total = end
 	return l
 }
@@ -143,7 +143,7 @@ func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
 		Temperature: at(l.temp), OneTemperature: len(b.temp) == 1,
 		Bias: at(l.bias), BiasStride: b.biasRow,
 		Mask: at(l.mask), MaskStride: b.maskRow, MaskWords: b.words,
-		Tokens: at(l.tokens), Status: at(l.status), Scores: at(l.scores),
+		Tokens: at(l.tokens), Status: at(l.status), Scores: at(l.scores), LogSumExp: at(l.lse),
 	}
 }
 
@@ -156,11 +156,18 @@ func (s *slot) result(b *batch, l layout) *Result {
 		res.Tokens[row] = int32(word(l.tokens, row))
 		res.Status[row] = ir.Status(word(l.status, row))
 	}
-	if s.plan.spec.Score {
-		res.Scores = make([]float32, b.rows)
-		for row := range res.Scores {
-			res.Scores[row] = math.Float32frombits(word(l.scores, row))
+	floats := func(at int) []float32 {
+		out := make([]float32, b.rows)
+		for row := range out {
+			out[row] = math.Float32frombits(word(at, row))
 		}
+		return out
+	}
+	if s.plan.spec.Score {
+		res.Scores = floats(l.scores)
+	}
+	if s.plan.spec.LogSumExp {
+		res.LogSumExp = floats(l.lse)
 	}
 	return res
 }

@@ -8,5 +8,8 @@
 // The same program runs on a GPU (cuda:N, kernels emitted and compiled on the spot) and without one (cpu, the reference),
 // with the same tokens: a token depends on its row's hidden state, parameters, seed and position, and on nothing else.
 //
+// Spec.Sampler picks one of two exact samplers, gumbel and grouped, which draw other tokens of the same distribution, or
+// greedy; Spec.Score and Spec.LogSumExp ask for numbers beside the tokens (docs/noise.md defines them all).
+//
 // Devices, heads and plans are safe from any goroutine. Each is closed explicitly; closing waits for calls under way.
 package sampler

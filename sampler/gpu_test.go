@@ -5,6 +5,7 @@ package sampler
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -45,7 +46,7 @@ func newProblem(rng *rand.Rand, v, d, n int) *problem {
 // rowsFor keeps of the problem's parameters what a spec takes.
 func (p *problem) rowsFor(s Spec) Rows {
 	r := p.rows
-	if s.Sampler == ir.Greedy {
+	if !s.Sampler.Random() {
 		r.Seeds, r.Positions, r.Draw, r.StreamTag = nil, nil, 0, 0
 	}
 	if !s.Chain.Temperature {
@@ -94,16 +95,26 @@ func TestGPUSmall(t *testing.T) {
 	for _, tile := range []string{"m192n8k64s4c1", "m192n16k64s4c1", "m64n32k64s4c1", "m128n64k64s3c2", "m128n256k64s3c2"} {
 		for _, chain := range []string{"none", "temperature", "softcap=30,bias,mask,temperature", "scale=0.5,bias=rows,mask"} {
 			p := newProblem(rng, 401, 72, 19)
-			spec := Spec{Chain: mustChain(t, chain), Score: true}
-			spec.Tile, err = tiling.ParseTile(tile)
-			require.NoError(t, err)
-			got, want := p.sample(t, dev, spec), p.sample(t, cpu, spec)
-			require.Equal(t, want.Tokens, got.Tokens, "%s %s", tile, chain)
-			require.Equal(t, want.Status, got.Status)
-			for i := range want.Scores {
-				require.InDelta(t, want.Scores[i], got.Scores[i], 1e-3)
+			for _, spec := range []Spec{{Score: true}, {Score: true, LogSumExp: true, Sampler: ir.Grouped}} {
+				spec.Chain = mustChain(t, chain)
+				spec.Tile, err = tiling.ParseTile(tile)
+				require.NoError(t, err)
+				sameResult(t, p.sample(t, cpu, spec), p.sample(t, dev, spec), fmt.Sprintf("%s %s %s", tile, spec.Sampler, chain))
 			}
 		}
+	}
+}
+
+func sameResult(t *testing.T, want, got *Result, what string) {
+	t.Helper()
+	require.Equal(t, want.Tokens, got.Tokens, what)
+	require.Equal(t, want.Status, got.Status, what)
+	for i := range want.Scores {
+		require.InDelta(t, want.Scores[i], got.Scores[i], 1e-3, what)
+	}
+	require.Len(t, got.LogSumExp, len(want.LogSumExp), what)
+	for i := range want.LogSumExp {
+		require.InDelta(t, want.LogSumExp[i], got.LogSumExp[i], 1e-3, what)
 	}
 }
 
@@ -117,9 +128,17 @@ type launched struct {
 }
 
 func newLaunched(t *testing.T, dev *Device, p *problem) *launched {
+	return newLaunchedSpec(t, dev, p, Spec{Chain: ir.Chain{Temperature: true}})
+}
+
+// withSums is a spec whose kernels have every output and workspace that there is.
+var withSums = Spec{Chain: ir.Chain{Temperature: true}, Sampler: ir.Grouped, Score: true, LogSumExp: true}
+
+func newLaunchedSpec(t *testing.T, dev *Device, p *problem, spec Spec) *launched {
+	spec.MaxBatch = p.n
 	head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: p.w, Hidden: p.d}, Vocab: p.v, Hidden: p.d})
 	require.NoError(t, err)
-	plan, err := head.Plan(t.Context(), Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: p.n})
+	plan, err := head.Plan(t.Context(), spec)
 	require.NoError(t, err)
 	l, err := plan.NewLauncher(p.n)
 	require.NoError(t, err)
@@ -133,13 +152,17 @@ func newLaunched(t *testing.T, dev *Device, p *problem) *launched {
 	}
 	return &launched{p, l, &DeviceArgs{Batch: p.n, Hidden: upload(t, dev, p.h), Seeds: upload(t, dev, p.rows.Seeds),
 		Positions: upload(t, dev, p.rows.Positions), Temperature: upload(t, dev, p.rows.Temperature),
-		Tokens: upload(t, dev, poison), Status: upload(t, dev, poison)}, ctx, stream}
+		Tokens: upload(t, dev, poison), Status: upload(t, dev, poison), Scores: upload(t, dev, poison),
+		LogSumExp: upload(t, dev, poison)}, ctx, stream}
 }
 
-func (l *launched) tokens(t *testing.T) []uint32 {
+func (l *launched) tokens(t *testing.T) []uint32 { return l.words(t, l.args.Tokens) }
+
+// words waits and reads an output.
+func (l *launched) words(t *testing.T, at uint64) []uint32 {
 	require.NoError(t, l.stream.Synchronize(context.Background()))
 	raw, out := make([]byte, 4*l.n), make([]uint32, l.n)
-	require.NoError(t, l.ctx.CopyFromDevice(raw, driver.DevicePtr(l.args.Tokens)))
+	require.NoError(t, l.ctx.CopyFromDevice(raw, driver.DevicePtr(at)))
 	for i := range out {
 		out[i] = binary.LittleEndian.Uint32(raw[4*i:])
 	}
@@ -174,7 +197,11 @@ func TestGPUGraphReplay(t *testing.T) {
 
 func TestGPULaunchAllocatesNothing(t *testing.T) {
 	dev := gpu(t)
-	l := newLaunched(t, dev, newProblem(rand.New(rand.NewPCG(5, 6)), 3000, 64, 13))
+	p := newProblem(rand.New(rand.NewPCG(5, 6)), 3000, 64, 13)
+	sums := newLaunchedSpec(t, dev, p, withSums)
+	require.Zero(t, testing.AllocsPerRun(100, func() { require.NoError(t, sums.launcher.Launch(sums.stream.Handle(), sums.args)) }))
+	sums.tokens(t)
+	l := newLaunched(t, dev, p)
 	launch := func() { require.NoError(t, l.launcher.Launch(l.stream.Handle(), l.args)) }
 	require.Zero(t, testing.AllocsPerRun(100, launch))
 	begin := time.Now()
@@ -197,6 +224,31 @@ func TestGPUReset(t *testing.T) {
 		require.NoError(t, l.launcher.Launch(l.stream.Handle(), l.args))
 	}
 	require.Equal(t, want, l.tokens(t))
+}
+
+// TestGPUSumsNeedNoClearing: log-sum-exps keep their bits whatever the scratch of the partial sums holds.
+func TestGPUSumsNeedNoClearing(t *testing.T) {
+	dev := gpu(t)
+	l := newLaunchedSpec(t, dev, newProblem(rand.New(rand.NewPCG(7, 9)), 30000, 64, 13), withSums)
+	scratch := make([]uint32, l.launcher.plan.partialsBytes(l.n)/4)
+	require.NotEmpty(t, scratch)
+	var want []uint32
+	for _, bits := range []uint32{0, 0x7fc00000, 0x7f800000, 0xff800000, 0x42c80000} {
+		for i := range scratch {
+			scratch[i] = bits
+		}
+		require.NoError(t, l.ctx.CopyToDevice(l.launcher.partials(), asBytes(scratch)))
+		require.NoError(t, l.launcher.Launch(l.stream.Handle(), l.args))
+		got := l.words(t, l.args.LogSumExp)
+		if want == nil {
+			want = got
+		}
+		require.Equal(t, want, got, "scratch of %#x", bits)
+	}
+	bad := *l.args
+	bad.LogSumExp = 0
+	var input *InputError
+	require.ErrorAs(t, l.launcher.Launch(l.stream.Handle(), &bad), &input)
 }
 
 func TestGPUForeignMemoryIsChecked(t *testing.T) {

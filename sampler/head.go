@@ -96,8 +96,8 @@ func (h *Head) Close() error { return h.open.close(h.b.close) }
 type Spec struct {
 	Chain   ir.Chain
 	Sampler ir.Sampler
-	// Score asks for the winning scores.
-	Score bool
+	// Score asks for the winning scores, LogSumExp for the logarithm of the sum of exp(z/T) of every row.
+	Score, LogSumExp bool
 	// MaxBatch is the largest batch to be fast at; larger ones work too. 0 means 64.
 	MaxBatch int
 	// Tile fixes the tile, if not zero, and CTAs its grid, if not zero: never more than the GPU holds or the work feeds.
@@ -107,13 +107,13 @@ type Spec struct {
 	Tuning Tuning
 	// Exhaustive computes every score in full instead of skipping those that a bound rules out: slower, the same tokens.
 	Exhaustive bool
-	// Artifact runs an emitted kernel instead of generating one; Chain, Sampler and Score must be its own.
+	// Artifact runs an emitted kernel instead of generating one; Chain and Sampler must be its own, and it must write what is asked for.
 	Artifact *gen.Artifact
 }
 
 // Computation returns the computation of the spec.
 func (s Spec) Computation() ir.Computation {
-	return ir.Computation{Chain: s.Chain, Sampler: s.Sampler, Score: s.Score}
+	return ir.Computation{Chain: s.Chain, Sampler: s.Sampler, Score: s.Score, LogSumExp: s.LogSumExp}
 }
 
 func (s Spec) validate() error {
@@ -124,18 +124,26 @@ func (s Spec) validate() error {
 		return &InputError{"CTAs", "want 0 or more, and 0 without a tile", s.CTAs}
 	}
 	if s.Artifact != nil {
-		m, c := s.Artifact.Manifest, s.Computation().Normalize()
-		if m.Sampler != c.Sampler.String() || m.Transform != c.Chain.String() {
-			return &InputError{"artifact", fmt.Sprintf("the plan wants %s with transform %s", c.Sampler, c.Chain), m.Sampler + " with transform " + m.Transform}
-		}
-		if c.Sampler == ir.Gumbel && m.RNG != ir.NoiseName {
-			return &InputError{"artifact", "this fsgen knows the noise " + ir.NoiseName, m.RNG}
-		}
-		if s.Score && !s.Artifact.Writes("score") {
-			return &InputError{"artifact", "the plan wants scores, which the kernel does not write", m.Entry}
+		if err := s.validateArtifact(); err != nil {
+			return err
 		}
 	}
 	return s.Computation().Validate()
+}
+
+func (s Spec) validateArtifact() error {
+	m, c := s.Artifact.Manifest, s.Computation().Normalize()
+	switch {
+	case m.Sampler != c.Sampler.String() || m.Transform != c.Chain.String():
+		return &InputError{"artifact", fmt.Sprintf("the plan wants %s with transform %s", c.Sampler, c.Chain), m.Sampler + " with transform " + m.Transform}
+	case c.Sampler.Random() && m.RNG != ir.NoiseName:
+		return &InputError{"artifact", "this fsgen knows the noise " + ir.NoiseName, m.RNG}
+	case s.Score && !s.Artifact.Writes("score"):
+		return &InputError{"artifact", "the plan wants scores, which the kernel does not write", m.Entry}
+	case s.LogSumExp && !s.Artifact.Writes(manifest.LogSumExp):
+		return &InputError{"artifact", "the plan wants the log-sum-exp, which the kernel does not write", m.Entry}
+	}
+	return nil
 }
 
 // Plan prepares sampling: kernels are emitted, compiled (or found in the cache) and loaded here, so that no call to

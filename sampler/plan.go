@@ -40,7 +40,7 @@ func (p *Plan) Sample(ctx context.Context, hidden []uint16, rows Rows) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	if p.spec.Sampler != ir.Greedy {
+	if p.spec.Sampler.Random() {
 		res.Seeds = spread(b.seeds, b.rows)
 	}
 	return res, nil

@@ -36,8 +36,12 @@ type Result struct {
 	// Tokens are the sampled ids; ir.NoToken where Status is not ok.
 	Tokens []int32
 	Status []ir.Status
-	// Scores are z/T + g of the tokens (z for greedy rows), NaN without a token; nil unless the plan's Spec asks.
+	// Scores are z/T + g of the tokens (z for greedy rows; the log-mass + g of the tokens' blocks where grouped), NaN without a
+	// token; nil unless the plan's Spec asks.
 	Scores []float32
+	// LogSumExp is the logarithm of the sum of exp(z/T) over the allowed tokens (T = 0 and greedy plans count as T = 1), NaN
+	// without a token; nil unless the plan's Spec asks. A kernel repeats it to the last bit; another one may not.
+	LogSumExp []float32
 	// Seeds are the seeds that were used, drawn ones included; nil for plans without noise.
 	Seeds []uint64
 	// Kernel names what ran.
@@ -99,7 +103,7 @@ func (b *batch) perRow(field string, n int) error {
 }
 
 func (b *batch) setNoise(c ir.Computation, r Rows) error {
-	if c.Sampler == ir.Greedy {
+	if !c.Sampler.Random() {
 		if r.Seeds != nil || r.Positions != nil || r.Unseeded != nil || r.Draw != 0 || r.StreamTag != 0 {
 			return &InputError{"seeds, positions, draw and stream tag", "a greedy plan has no noise to key", nil}
 		}
@@ -184,7 +188,7 @@ func (b *batch) setTemperature(c ir.Computation, r Rows) error {
 			return &InputError{fmt.Sprintf("temperature of row %d", row), "want a finite number, 0 or more", t}
 		}
 	}
-	if c.Sampler != ir.Greedy {
+	if c.Sampler.Random() {
 		b.temp = r.Temperature
 	}
 	return nil

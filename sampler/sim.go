@@ -106,6 +106,9 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	mem := newSimMemory(p, b)
 	mem.launch.CTAs = autotune.Grid(m.Launch.Grid, p.head.shape.Vocab, b.rows, max(simCTAs, m.Launch.Cluster[0]), p.buckets[i].CTAs)
 	mem.launch.Seed = p.head.dev.runs.Add(1)
+	if n := m.PartialsBytes(b.rows, mem.launch.CTAs); n > 0 {
+		mem.launch.Pointers[templates.ParamPartials] = mem.memory.Alloc("partial sums", n).Addr
+	}
 	report, err := p.programs[i].Run(ctx, mem.memory, mem.launch)
 	if err != nil {
 		return nil, err
@@ -113,24 +116,25 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	if err := report.Err(); err != nil {
 		return nil, fmt.Errorf("simulator (order %d): %w", mem.launch.Seed, err)
 	}
-	if err := mem.complete(p.spec.Score); err != nil {
+	if err := mem.complete(p.spec); err != nil {
 		return nil, fmt.Errorf("simulator (order %d): kernel %s: %w", mem.launch.Seed, m.Entry, err)
 	}
-	res := mem.result(b, p.spec.Score)
+	res := mem.result(b, p.spec)
 	res.Kernel = m.Entry
 	return res, nil
 }
 
 // simMemory is one call's memory and launch.
 type simMemory struct {
-	memory                 *sim.Memory
-	launch                 sim.Launch
-	tokens, status, scores *sim.Block
+	memory                      *sim.Memory
+	launch                      sim.Launch
+	tokens, status, scores, lse *sim.Block
 }
 
 func newSimMemory(p *simPlan, b *batch) *simMemory {
 	mem, n := sim.NewMemory(), b.rows
-	m := &simMemory{memory: mem, tokens: mem.Alloc("tokens", 4*n), status: mem.Alloc("status", 4*n), scores: mem.Alloc("scores", 4*n)}
+	m := &simMemory{memory: mem, tokens: mem.Alloc("tokens", 4*n), status: mem.Alloc("status", 4*n), scores: mem.Alloc("scores", 4*n),
+		lse: mem.Alloc("lse", 4*n)}
 	put := func(name string, data []byte) uint64 { return mem.Put(name, data).Addr }
 	h := p.head
 	tensor := func(name string, data []uint16, rows int) sim.Tensor {
@@ -143,7 +147,7 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamSeeds: put("seeds", asBytes(b.seeds)), templates.ParamPositions: put("positions", asBytes(b.pos)),
 		templates.ParamTemperature: put("temperature", asBytes(b.temp)), templates.ParamBias: put("bias", asBytes(b.bias)),
 		templates.ParamMask: put("mask", asBytes(b.mask)), templates.ParamTokens: m.tokens.Addr, templates.ParamStatus: m.status.Addr,
-		templates.ParamScores: m.scores.Addr, templates.ParamKeys: put("keys", make([]byte, 8*n)),
+		templates.ParamScores: m.scores.Addr, templates.ParamLogSumExp: m.lse.Addr, templates.ParamKeys: put("keys", make([]byte, 8*n)),
 		templates.ParamTicket: put("ticket", make([]byte, 4)),
 	}
 	if h.layout == Packed {
@@ -161,9 +165,12 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 }
 
 // complete reports results that the kernel has not written.
-func (m *simMemory) complete(scores bool) error {
-	for _, out := range []*sim.Block{m.tokens, m.status, m.scores} {
-		if (out != m.scores || scores) && !out.Written() {
+func (m *simMemory) complete(spec Spec) error {
+	for _, out := range []struct {
+		*sim.Block
+		asked bool
+	}{{m.tokens, true}, {m.status, true}, {m.scores, spec.Score}, {m.lse, spec.LogSumExp}} {
+		if out.asked && !out.Written() {
 			return fmt.Errorf("not all of %s is written", out.Name)
 		}
 	}
@@ -178,12 +185,18 @@ func perRow(n int) uint32 {
 	return 1
 }
 
-func (m *simMemory) result(b *batch, scores bool) *Result {
+func (m *simMemory) result(b *batch, spec Spec) *Result {
 	words := func(block *sim.Block) []uint32 {
 		raw, out := make([]byte, 4*b.rows), make([]uint32, b.rows)
 		block.Read(0, raw)
 		for i := range out {
 			out[i] = binary.LittleEndian.Uint32(raw[4*i:])
+		}
+		return out
+	}
+	floats := func(block *sim.Block) (out []float32) {
+		for _, x := range words(block) {
+			out = append(out, math.Float32frombits(x))
 		}
 		return out
 	}
@@ -194,10 +207,11 @@ func (m *simMemory) result(b *batch, scores bool) *Result {
 	for _, s := range words(m.status) {
 		res.Status = append(res.Status, ir.Status(s))
 	}
-	if scores {
-		for _, s := range words(m.scores) {
-			res.Scores = append(res.Scores, math.Float32frombits(s))
-		}
+	if spec.Score {
+		res.Scores = floats(m.scores)
+	}
+	if spec.LogSumExp {
+		res.LogSumExp = floats(m.lse)
 	}
 	return res
 }

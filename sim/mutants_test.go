@@ -227,9 +227,12 @@ func (k *kernelUnderTest) wrong(b *bench) string {
 			return "wrong status"
 		}
 		got := float64(math.Float32frombits(uint32(scores[i])))
-		if off := math.Abs(got - float64(want)); off > 1e-4*(1+math.Abs(got)) || math.IsNaN(got) != math.IsNaN(float64(want)) {
+		if off := math.Abs(got - float64(want)); got != float64(want) && off > 1e-4*(1+math.Abs(got)) || math.IsNaN(got) != math.IsNaN(float64(want)) {
 			return "wrong scores"
 		}
+	}
+	if k.wrongSums(b) {
+		return "wrong log-sum-exp"
 	}
 	for _, w := range []*sim.Block{b.keys, b.ticket} {
 		if slices.ContainsFunc(ints(w), func(v int32) bool { return v != 0 }) {
@@ -246,6 +249,7 @@ type kernelUnderTest struct {
 	p    *problem
 	ctas int
 	want *reference.Result
+	lse  []float64 // nil where it is not asked for
 }
 
 func underTest(t testing.TB, a arch.Arch, tile, transforms string, vocab, hidden, batch, ctas int) *kernelUnderTest {
@@ -372,6 +376,9 @@ func TestMutants(t *testing.T) {
 		{underTest(t, arch.SM90, "m128n256k64s4c2", "none", 2000, 64, 250, 16), ticketFaults},
 		{wide, slices.Concat(registerFaults, searchFaults)},
 		{blackwell, slices.Concat(blackwellFaults, samplingFaults, blackwellSamplingFaults)},
+		{summedUnderTest(t, arch.SM90, ir.Grouped, "m128n32k64s3c2", transforms, 1100, 72, 40, 16), slices.Concat(groupedFaults, sumFaults, hopperGroupedFaults)},
+		{summedUnderTest(t, arch.SM100, ir.Grouped, "m128n32k64s3c2", transforms, 1100, 72, 40, 16), slices.Concat(groupedFaults, sumFaults, blackwellGroupedFaults)},
+		{summedUnderTest(t, arch.SM90, ir.Gumbel, "m64n32k64s3c1", "temperature", 500, 72, 40, 3), passFaults},
 	} {
 		if !raceEnabled {
 			require.Equal(t, notCaught, verdict(t, string(set.k.art.PTX), set.k, 3), "the kernel itself is right")

@@ -22,8 +22,8 @@ type group struct {
 type element struct {
 	offset int // columns past the group's first of this thread
 	tokens []candidate
-	// code bounds the noise of all the tokens, which are of one block; place is that of the block's first token. Neither is
-	// set without noise.
+	// code bounds the noise of all the tokens, which are of one block; it is not set without noise. place is that of the
+	// block's first token; it is set where noise is drawn token by token.
 	code  ptx.F32
 	place ptx.B32
 }
@@ -49,10 +49,23 @@ type scanned struct {
 // compare holds a group against the rows' bests. Only a bound of an element's scores is compared; where any in the warp
 // reaches the row's threshold, the tokens that do so each wait in the warp's queue to be scored in full, 32 at a time.
 func (c *samplers) compare(g group) {
+	if c.c.Sampler == ir.Grouped {
+		c.compareBlocks(g)
+		return
+	}
 	f := c.f
-	hit, elements := f.Pred("hit"), c.scan(g)
+	hit, elements := f.Pred("hit"), c.scanOnce(g)
 	c.reaches(hit, elements)
 	c.drain(g, hit, elements)
+}
+
+// scanOnce is the scan of a group that the epilogue enters once a tile, so that its tokens are added up there too.
+func (c *samplers) scanOnce(g group) []scanned {
+	elements := c.scan(g)
+	if c.summing() && !c.sums.apart {
+		c.addUp(g, elements)
+	}
+	return elements
 }
 
 // reaches sets hit if any of the elements may reach its row's threshold.
@@ -70,11 +83,25 @@ func (c *samplers) scan(g group) (elements []scanned) {
 		e := scanned{element: g.gather(&g, i), record: c.loadRecord(records.Off(c.plan.Storage.Rows + 16*(g.first+g.place(i))))}
 		for _, t := range e.tokens {
 			t.in.f[ir.InAlpha], t.in.f[ir.InPad] = e.record.alpha, t.pad
-			e.bases = append(e.bases, lower(c.f, c.base, t.in))
+			e.bases = append(e.bases, c.counted(lower(c.f, c.base, t.in), t.pad))
 		}
 		elements = append(elements, e)
 	}
 	return elements
+}
+
+// counted makes the score of a token that is not the tile's -inf where tokens are added up: pad does so to a number alone, and
+// past the tile anything may stand.
+func (c *samplers) counted(base, pad ptx.F32) ptx.F32 {
+	if !c.summing() {
+		return base
+	}
+	f := c.f
+	is, kept, out := f.Pred("counts"), f.F32("base"), f.F32()
+	f.MovB32(out, ptx.Imm(floatMinusInf))
+	f.SetpF32(ptx.EQ, is, pad, ptx.F32Imm(0))
+	f.SelpF32(kept, base, out, is)
+	return kept
 }
 
 // top is the largest of an element's scores without noise, or NaN.

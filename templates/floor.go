@@ -48,16 +48,20 @@ func (c *samplers) floors(g group) {
 }
 
 // firstOf returns the score without noise of the element's token that is its block's first, and whether there is one whose
-// code has a floor. Without noise any token serves: that at place 0.
+// code has a floor. Without noise any token serves: that at place 0. A block that is scored as a whole scores at least what any
+// of its tokens gives.
 func (c *samplers) firstOf(e *scanned) (base ptx.F32, found ptx.Pred) {
 	f := c.f
 	coded := f.Pred("coded")
 	place := e.place
-	if c.c.Sampler == ir.Gumbel {
+	if c.c.Sampler.Random() {
 		f.SetpF32(ptx.GE, coded, e.code, ptx.F32Imm(128+ir.FloorCode))
 	} else {
 		f.SetpB32(ptx.EQ, coded, c.lane, c.lane)
 		place = imm(f, 0)
+	}
+	if c.c.Sampler == ir.Grouped {
+		return c.top(e), coded
 	}
 	mine := f.B32("place_in_block")
 	f.AndB32(mine, c.rowInTile, ptx.Imm(15))

@@ -92,6 +92,8 @@ func lowerOp(f *ptx.Func, n *ir.Node, a [3]lowered) lowered {
 		lowerMul(f, d, a[0].f, a[1].f)
 	case ir.OpFma:
 		f.FmaRnF32(d, a[0].f, a[1].f, a[2].f)
+	case ir.OpMax:
+		f.MaxF32(d, a[0].f, a[1].f)
 	case ir.OpAbs:
 		f.AbsF32(d, a[0].f)
 	case ir.OpCopysign:

@@ -61,6 +61,9 @@ func EntryName(archName string, t tiling.Tile, c ir.Computation, o Options) stri
 	if c.Score {
 		text += "_score"
 	}
+	if c.LogSumExp {
+		text += "_lse"
+	}
 	if o.Layout() != manifest.RowMajor {
 		text += "_" + string(o.Layout())
 	}

@@ -33,7 +33,7 @@ func (l codeLayout) run() int { return groupWords * l.groups }
 // cheap enough to be done by the warps that sample, while the tensor core is at the tile's last products; a warp of its own
 // would disturb the products all the time (docs/NOTES.md).
 func (c *samplers) drawCodes(l codeLayout, block, first ptx.B32) {
-	if c.c.Sampler != ir.Gumbel {
+	if !c.c.Sampler.Random() {
 		return
 	}
 	f, words := c.f, c.plan.Pipeline.CodeWords
@@ -50,6 +50,14 @@ func (c *samplers) drawCodes(l codeLayout, block, first ptx.B32) {
 	f.Bra(loop)
 	f.Place(end)
 	f.BarWarpSync(ptx.Imm(fullWarp))
+}
+
+// placeOf returns the place of a block's first token; samplers that score blocks as a whole have no use for it.
+func (c *samplers) placeOf(word ptx.B32, i int) ptx.B32 {
+	if c.c.Sampler != ir.Gumbel {
+		return ptx.B32{}
+	}
+	return byteOf(c.f, word, i)
 }
 
 // codeWords draws one word of codes and the word of places beside it.
@@ -75,7 +83,12 @@ func (c *samplers) codeWords(l codeLayout, word, firstBlock, firstColumn ptx.B32
 	for _, offset := range l.offsets {
 		state := c.tokens(records.Off(c.plan.Storage.Noise+16*offset), pair)
 		codes = append(codes, codeOf(f, state.high(f)[0]))
-		places = append(places, state.first(f))
+		if c.c.Sampler == ir.Gumbel {
+			places = append(places, state.first(f))
+		}
+	}
+	if places == nil {
+		return []ptx.B32{packCodes(f, codes), imm(f, 0)}
 	}
 	return []ptx.B32{packCodes(f, codes), packCodes(f, places)}
 }

@@ -31,6 +31,8 @@ const (
 	ParamTokens            = "tokens"
 	ParamStatus            = "status"
 	ParamScores            = "scores"
+	ParamLogSumExp         = manifest.LogSumExp
+	ParamPartials          = manifest.Partials
 	ParamKeys              = "keys"
 	ParamTicket            = "ticket"
 )
@@ -50,6 +52,7 @@ type params struct {
 	mask, maskStride, maskWords    ptx.Param
 
 	tokens, status, scores ptx.Param
+	logSumExp, partials    ptx.Param
 	keys, ticket           ptx.Param
 }
 
@@ -62,7 +65,7 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, layout manifest
 	}
 	s.hidden = s.tensorMap(ParamHidden, ParamBatch, hiddenShare(plan.Tile))
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
-	if c.Sampler == ir.Gumbel {
+	if c.Sampler.Random() {
 		s.seeds, s.seedStride = s.rows(ParamSeeds, "u64", ParamSeedStride)
 		s.positions, s.positionStride = s.rows(ParamPositions, "u64", ParamPositionStride)
 		s.draw, s.tag = s.scalar(ParamDraw), s.scalar(ParamStreamTag)
@@ -75,6 +78,10 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, layout manifest
 	s.status = s.pointer(ParamStatus, "i32", "batch", "write")
 	if c.Score {
 		s.scores = s.pointer(ParamScores, "f32", "batch", "write")
+	}
+	if c.LogSumExp {
+		s.logSumExp = s.pointer(ParamLogSumExp, "f32", "batch", "write")
+		s.partials = s.pointer(ParamPartials, "f32", "batch x ctas x 2", "scratch")
 	}
 	s.keys = s.pointer(ParamKeys, "u64", "batch", "workspace")
 	s.ticket = s.pointer(ParamTicket, "u32", "1", "workspace")

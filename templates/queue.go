@@ -169,7 +169,7 @@ func (c *samplers) fullScore(z ptx.F32, id, column ptx.B32, valid ptx.Pred) ptx.
 	in := newInputs(z)
 	t, tokens := c.startTile([]ptx.B32{id}, []ptx.Pred{valid}), []candidate{{in: in}}
 	c.rowInputs(&t, tokens, column, 0, []ptx.B32{c.maskBitOf(id)})
-	if c.c.Sampler == ir.Gumbel {
+	if c.c.Sampler.Random() {
 		r := c.loadRecord(c.at(column, 16).Off(c.plan.Storage.Rows))
 		in.f[ir.InAlpha], in.f[ir.InTau] = r.alpha, r.tau
 		c.noiseInputs(in, id, column)

@@ -68,6 +68,9 @@ func (c *samplers) publishRow(inTile, row ptx.B32) {
 	active := f.Pred("active")
 	f.SetpU32(ptx.LT, active, row, c.batch)
 	f.RedGlobalMaxU64(addr, key, ptx.RelaxedGPU).If(active)
+	if c.summing() {
+		c.publishSums(inTile, row, active)
+	}
 }
 
 // rowRecord is what the epilogue loads for a row of the tile: alpha and tau, the score that a token must reach, and a cap on
@@ -96,10 +99,15 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	for _, n := range noise {
 		f.MovB32(n, ptx.Imm(0))
 	}
+	var scale ptx.F32
+	if c.scaledSums() {
+		scale = f.F32("scale")
+		f.MovF32(scale, ptx.F32Imm(0))
+	}
 	idle, store := f.Pred("idle"), f.Label("store_row")
 	f.SetpU32(ptx.GE, idle, row, c.batch)
 	f.Bra(store).If(idle)
-	if c.c.Sampler == ir.Gumbel {
+	if c.c.Sampler.Random() {
 		c.rowConstants(row, noise)
 	}
 	if c.c.Chain.Temperature {
@@ -109,10 +117,19 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	f.SetpU32(ptx.EQ, open, high, ptx.Imm(keyEmpty))
 	f.MovB32(r.threshold, ptx.Imm(floatNaN)).If(open)
 	f.MovB32(r.cap, ptx.Imm(floatNaN)).If(open)
+	if c.scaledSums() {
+		f.MovF32(scale, c.rowScale(c.sumTau(r.tau))).If(open)
+	}
 	f.Place(store)
+	if c.scaledSums() {
+		f.StSharedF32(c.at(inTile, sumBytes).Off(c.plan.Storage.Scales), scale)
+	}
+	if c.summing() {
+		c.emptySums(inTile)
+	}
 	f.StSharedV2B32(c.at(inTile, 8).Off(c.plan.Storage.Keys), []ptx.B32{low, high})
 	f.StSharedV4F32(c.at(inTile, 16).Off(c.plan.Storage.Rows), []ptx.F32{r.alpha, r.tau, r.threshold, r.cap})
-	if c.c.Sampler == ir.Gumbel {
+	if c.c.Sampler.Random() {
 		f.StSharedV4B32(c.at(inTile, 16).Off(c.plan.Storage.Noise), noise)
 	}
 }
@@ -200,6 +217,9 @@ func (c *samplers) finish() {
 // writeResults turns every row's key into its token and status, and leaves the workspace zero.
 func (c *samplers) writeResults() {
 	f := c.f
+	if c.summing() {
+		c.writeSums()
+	}
 	tokens, status := loadPointer(f, c.sig.tokens, "tokens"), loadPointer(f, c.sig.status, "status")
 	row, out := f.B32("batch_row"), f.Pred("out")
 	f.MovB32(row, c.thread)
@@ -216,6 +236,11 @@ func (c *samplers) writeResults() {
 	f.StGlobalB32(rowAddr(f, status, row), state)
 	if c.c.Score {
 		f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.scores, "scores"), row), c.finalScore(row, high, ok))
+	}
+	if c.summing() { // those of rows without a token are none either
+		nan := f.F32()
+		f.MovB32(nan, ptx.Imm(floatNaN))
+		f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.logSumExp, "lse"), row), nan).IfNot(ok)
 	}
 	f.AddU32(row, row, ptx.Imm(c.plan.Pipeline.Samplers))
 	f.Bra(loop)

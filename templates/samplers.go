@@ -20,9 +20,12 @@ type samplers struct {
 	seedStride, posStride     ptx.B32
 	tempStride, draw, tagWord ptx.B32
 
-	member ptx.B32 // of the threads that sample a tile together
-	turn   ptx.B32 // warpgroup whose turn an item is; not set unless they take turns
-	group  ptx.B32 // warpgroup among the samplers
+	member   ptx.B32 // of the threads that sample a tile together
+	turn     ptx.B32 // warpgroup whose turn an item is; not set unless they take turns
+	group    ptx.B32 // warpgroup among the samplers
+	blocks   blockLanes
+	sums     sums
+	partials ptx.B64 // pairs of every row and CTA
 
 	rowInTile    ptx.B32  // the thread's first row in the tile
 	fresh        ptx.B32  // 1 while the rows have seen no tile yet
@@ -40,7 +43,10 @@ const (
 func (c *samplers) loadParams() {
 	f, s := c.f, c.sig
 	c.keys = loadPointer(f, s.keys, "keys")
-	if c.c.Sampler == ir.Gumbel {
+	if c.summing() {
+		c.partials = loadPointer(f, s.partials, "lse_partials")
+	}
+	if c.c.Sampler.Random() {
 		c.seeds, c.seedStride = loadPointer(f, s.seeds, "seeds"), loadU32(f, s.seedStride, "seed_stride")
 		c.positions, c.posStride = loadPointer(f, s.positions, "positions"), loadU32(f, s.positionStride, "position_stride")
 		c.draw, c.tagWord = loadU32(f, s.draw, "draw"), loadU32(f, s.tag, "stream_tag")
@@ -80,9 +86,14 @@ func (c *samplers) begin() {
 		f.AndB32(c.member, c.thread, ptx.Imm(c.plan.Pipeline.Team-1))
 		f.MovB32(c.turn, ptx.Imm(0))
 	}
-	f.MadLoU32(c.queue, warp, ptx.Imm(entryBytes*tiling.QueueEntries), c.smem)
+	if c.queues() {
+		f.MadLoU32(c.queue, warp, ptx.Imm(entryBytes*tiling.QueueEntries), c.smem)
+	}
 	f.MadLoU32(c.codes, warp, ptx.Imm(wordBytes*c.plan.Pipeline.CodeWords), c.smem)
 }
+
+// queues reports whether candidates wait for their scores: where noise is drawn for a block as a whole, none do.
+func (c *samplers) queues() bool { return c.c.Sampler != ir.Grouped }
 
 // bytes turns a stride in 4-byte elements into bytes.
 func (c *samplers) bytes(elements ptx.B32) ptx.B32 {

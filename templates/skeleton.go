@@ -25,6 +25,8 @@ type skeleton struct {
 	base    *ir.Graph
 	bound   *ir.Graph
 	floor   *ir.Graph
+	grouped groupedGraphs
+	sum     sumGraphs
 	sig     *params
 	options Options
 
@@ -70,6 +72,12 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	}
 	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, options: o,
 		score: ir.Score(c), base: ir.Base(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c, o.Layout()), done: f.Label("done")}
+	if c.Sampler == ir.Grouped {
+		k.grouped = groupedGraphs{term: ir.BlockTerm(c), block: ir.BlockScore(c), race: ir.Race(c)}
+	}
+	if c.LogSumExp {
+		k.sum = sumGraphs{exponent: ir.Exponent(c), power: ir.Power(), rescaled: ir.Rescaled(c), logSum: ir.LogSum()}
+	}
 	return k, m, shared
 }
 

@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/ptx"
 	"github.com/fsgen/fsgen/tiling"
 )
@@ -25,10 +24,11 @@ type tensorSampler struct {
 func (k *sm100) sampler() {
 	f := k.f
 	f.Comment("Samplers: transform, sample.")
-	c := &tensorSampler{samplers: &samplers{skeleton: k.skeleton}, k: k}
+	c := &tensorSampler{samplers: &samplers{skeleton: k.skeleton, blocks: sm100Blocks, sums: sums{lanes: sm100SumLanes}}, k: k}
 	c.coordinates()
 	c.layout = sm100Codes(k.plan)
 	c.begin()
+	c.samplers.beginSums(c.quarter, lanesGroup, func(element ptx.B32) ptx.B32 { return element })
 	c.threadCodes()
 	b := k.newRing(0)
 	c.eachItem("sample_item", func(s span) {
@@ -140,7 +140,7 @@ func (c *tensorSampler) eachGroup(t *laneTile, buffer ptx.B32, name string, body
 func (c *tensorSampler) groupOf(t *laneTile, raw []ptx.B32, columns, codes ptx.B32, last *ptx.Pred) group {
 	f := c.f
 	words := append(f.NewB32s("code_words", 4), f.NewB32s("code_words", 4)...)
-	if c.c.Sampler == ir.Gumbel {
+	if c.c.Sampler.Random() {
 		f.LdSharedV4B32(words[:4], codes.Off(c.plan.Storage.Codes))
 		f.LdSharedV4B32(words[4:], codes.Off(c.plan.Storage.Codes+16))
 	}
@@ -150,8 +150,9 @@ func (c *tensorSampler) groupOf(t *laneTile, raw []ptx.B32, columns, codes ptx.B
 		f.MovB32(z, raw[i])
 		e := element{offset: i, tokens: []candidate{{in: newInputs(z), pad: t.pad}}}
 		c.rowInputs(&t.tokenInputs, e.tokens, columns, i, []ptx.B32{c.maskBit})
-		if c.c.Sampler == ir.Gumbel {
-			e.code, e.place = codeValue(f, words[i/4*2], i%4), byteOf(f, words[i/4*2+1], i%4)
+		if c.c.Sampler.Random() {
+			e.code = codeValue(f, words[i/4*2], i%4)
+			e.place = c.placeOf(words[i/4*2+1], i%4)
 		}
 		return e
 	}}

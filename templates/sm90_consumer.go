@@ -34,10 +34,11 @@ func (k *sm90) consumer() {
 	if k.plan.Pipeline.ProducerRegisters > 0 {
 		f.SetmaxnregInc(k.plan.Pipeline.ConsumerRegisters)
 	}
-	c := &consumer{samplers: &samplers{skeleton: k.skeleton}, acc: f.NewF32s("acc", k.plan.Pipeline.Accumulators)}
+	c := &consumer{samplers: &samplers{skeleton: k.skeleton, blocks: sm90Blocks, sums: sums{lanes: sm90SumLanes}}, acc: f.NewF32s("acc", k.plan.Pipeline.Accumulators)}
 	c.coordinates()
 	c.layout = sm90Codes(k.t.N, c.products())
 	c.begin()
+	c.beginSums()
 	c.ring = k.newRing(0)
 	c.beginTurns()
 

@@ -87,6 +87,11 @@ func (c *consumer) epilogue(t tiles) {
 	if c.cheap() {
 		c.findGroups(t, hit)
 	}
+	if c.summing() && c.sums.apart {
+		every := f.B32("groups")
+		f.MovB32(every, all)
+		c.eachGroup(t, every, "sum_group", func(g group) { c.addUp(g, c.scan(g)) })
+	}
 	c.eachGroup(t, hit, "epilogue_group", c.compare)
 }
 
@@ -114,8 +119,9 @@ func (c *consumer) findGroups(of tiles, hit ptx.B32) {
 		f.OrB32(mine, mine, ptx.Imm(1<<g)).If(reaches)
 	}
 	f.ReduxSyncOrB32(hit, mine, ptx.Imm(fullWarp))
-	// What waits is scored with the rows' last group.
-	f.OrB32(hit, hit, ptx.Imm(1<<(len(c.acc)/perGroup-1))).If(c.final)
+	if c.queues() { // what waits is scored with the rows' last group
+		f.OrB32(hit, hit, ptx.Imm(1<<(len(c.acc)/perGroup-1))).If(c.final)
+	}
 }
 
 // eachGroup runs body for those groups of 16 columns whose bits are set; it uses the bits up. Accumulators cannot be
@@ -196,7 +202,7 @@ func (c *consumer) groupOf(t *tile, z []ptx.F32, columns, codes ptx.B32) group {
 	g.place = func(i int) int { return 8*(i/2) + i%2 }
 	var words []ptx.B32
 	g.gather = func(g *group, i int) element {
-		if c.c.Sampler == ir.Gumbel && i == 0 {
+		if c.c.Sampler.Random() && i == 0 {
 			words = f.NewB32s("code_words", 2)
 			f.LdSharedV2B32(words, codes.Off(c.plan.Storage.Codes+g.codes))
 		}
@@ -204,10 +210,31 @@ func (c *consumer) groupOf(t *tile, z []ptx.F32, columns, codes ptx.B32) group {
 		e := element{offset: g.place(i), tokens: []candidate{
 			{in: newInputs(z[at]), pad: t.pads[0]}, {in: newInputs(z[at+2]), pad: t.pads[1], below: 8}}}
 		c.rowInputs(&t.tokenInputs, e.tokens, columns, g.place(i), c.maskBit[:])
-		if c.c.Sampler == ir.Gumbel {
-			e.code, e.place = codeValue(f, words[0], i), byteOf(f, words[1], i)
+		if c.c.Sampler.Random() {
+			e.code = codeValue(f, words[0], i)
+			e.place = c.placeOf(words[1], i)
 		}
 		return e
 	}
 	return g
+}
+
+// beginSums finds the warp's pairs. A group that is entered only where it has a hit is added up elsewhere.
+func (c *consumer) beginSums() {
+	elements := min(len(c.acc), perGroup) / 2
+	c.sums.apart = c.cheap() && len(c.acc) > perGroup
+	set := c.f.B32("sum_set")
+	c.f.ShrU32(set, c.thread, ptx.Imm(5))
+	c.samplers.beginSums(set, elements, func(element ptx.B32) ptx.B32 {
+		if elements == 2 {
+			return element
+		}
+		// Elements are the two columns of each block of 8.
+		f := c.f
+		place, odd := f.B32(), f.B32()
+		f.ShrU32(place, element, ptx.Imm(1))
+		f.AndB32(odd, element, ptx.Imm(1))
+		f.MadLoU32(place, place, ptx.Imm(8), odd)
+		return place
+	})
 }

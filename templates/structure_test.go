@@ -44,12 +44,15 @@ func emitKernels(t *testing.T) map[string]kernel {
 			c, err := ir.ParseChain(chain)
 			require.NoError(t, err)
 			comp := ir.Computation{Chain: c}
-			for _, batch := range []int{1, 64, 256} {
-				plans, _ := tiling.Candidates(a, comp, batch)
-				for _, p := range plans {
-					k := parse(t, gen.Request{Arch: a, Computation: comp, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Tile: p.Tile})
-					k.plan = p
-					out[k.entry.Name] = k
+			for i, batch := range []int{1, 64, 256} {
+				for _, comp.Sampler = range []ir.Sampler{ir.Gumbel, ir.Grouped} {
+					comp.LogSumExp = comp.Sampler == ir.Grouped && i > 0
+					plans, _ := tiling.Candidates(a, comp, batch)
+					for _, p := range plans {
+						k := parse(t, gen.Request{Arch: a, Computation: comp, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Tile: p.Tile})
+						k.plan = p
+						out[k.entry.Name] = k
+					}
 				}
 			}
 		}
@@ -134,13 +137,20 @@ func TestProductsFillTheAccumulators(t *testing.T) {
 			require.Len(t, products, k.plan.Tile.K/16, name)
 			continue
 		}
+		// A loop for each number of 64 rows that a warpgroup may have of a tile.
+		sets, loops := k.plan.Pipeline.Accumulators/(k.plan.Tile.N/2), 0
+		for n := sets; n > 0; n-- {
+			loops += n
+		}
 		products, _ := k.find("wgmma.mma_async")
-		require.Len(t, products, k.plan.Tile.K/16, name)
+		require.Len(t, products, loops*k.plan.Tile.K/16, name)
+		used := map[string]bool{}
 		for _, p := range products {
 			require.Equal(t, fmt.Sprintf("wgmma.mma_async.sync.aligned.m64n%dk16.f32.bf16.bf16", k.plan.Tile.N), mnemonic(p))
 			require.Len(t, p.Args[0], k.plan.Tile.N/2, name)
-			require.Equal(t, products[0].Args[0], p.Args[0], "%s: one set of accumulators", name)
+			used[fmt.Sprint(p.Args[0])] = true
 		}
+		require.Len(t, used, sets, "%s: one set of accumulators for each 64 rows", name)
 	}
 }
 
@@ -171,6 +181,9 @@ func TestBarriersAreInitialised(t *testing.T) {
 			want[s.Full+8*i] = ptx.Imm(1) // the producer's arrival
 			want[s.Empty+8*i] = ptx.Imm(l.EmptyArrivals)
 		}
+		if k.plan.Tile.PingPong {
+			want[s.Turns], want[s.Turns+8] = ptx.Imm(4), ptx.Imm(4) // a warpgroup's warps
+		}
 		for i := range x.Buffers {
 			want[s.Tiles+8*i] = ptx.Imm(1) // a commit
 			want[s.Tiles+8*(x.Buffers+i)] = ptx.Imm(l.Samplers / 32)
@@ -190,6 +203,9 @@ func TestBarriersAreInitialised(t *testing.T) {
 			waited[offset(t, in, 1)] = true
 		}
 		rings := map[int]bool{s.Full: true, s.Empty: true}
+		if k.plan.Tile.PingPong {
+			rings[s.Turns] = true
+		}
 		if x.Buffers > 0 {
 			rings[s.Tiles], rings[s.Tiles+8*x.Buffers] = true, true
 		}
@@ -201,26 +217,21 @@ func TestBarriersAreInitialised(t *testing.T) {
 	}
 }
 
-// The bytes that a stage's barrier is told to expect are those that the copies bring.
-func TestStagesExpectWhatArrives(t *testing.T) {
+// A stage is armed where its weights are copied: ahead of the wait for the grid before, and in the ring. That it expects what
+// arrives, the simulator sees: a stage that gets less or more never fills.
+func TestStagesAreArmedWhereTheyAreFilled(t *testing.T) {
 	for name, k := range kernels(t) {
-		bytes := 0
 		for _, p := range k.manifest.Params {
-			if p.Map == nil {
-				continue
+			if p.Map != nil && p.Map.Tensor == "weights" {
+				require.Zero(t, k.plan.Storage.WeightStage/128%int(p.Map.Box[1]), "%s: whole boxes fill a stage", name)
 			}
-			box := int(p.Map.Box[0]*p.Map.Box[1]) * 2
-			if shared := k.sharedTensor(); p.Map.Tensor == shared {
-				box *= k.plan.Tile.Cluster // every CTA multicasts its share
-			}
-			bytes += box
 		}
 		expect, _ := k.find("mbarrier.arrive.expect_tx")
-		require.Len(t, expect, 1, name)
-		require.Contains(t, expect[0].Args, ptx.Operand(ptx.Imm(bytes)), name)
+		require.Len(t, expect, 2, name)
+		require.Equal(t, expect[0].Args[2], expect[1].Args[2], name)
 		copies, _ := k.find("cp.async.bulk.tensor")
-		require.Len(t, copies, 2, name)
-		for i, tensor := range []string{"weights", "hidden"} {
+		require.Len(t, copies, 3, name)
+		for i, tensor := range []string{"weights", "weights", "hidden"} {
 			require.Equal(t, k.plan.Tile.Cluster > 1 && k.sharedTensor() == tensor,
 				strings.Contains(mnemonic(copies[i]), ".multicast::cluster"), "%s: %s", name, tensor)
 		}
@@ -263,12 +274,20 @@ func TestScoresAreNeverNarrowed(t *testing.T) {
 }
 
 // The launch before this one may still run when a kernel starts (programmatic dependent launch): it has to end before
-// anything of its memory is read or written.
+// anything of its memory is read or written. Weights are nobody's result, and the first copies of them come before. The two
+// roles that touch memory, which stand one after the other, wait each for itself.
 func TestMemoryIsTouchedAfterTheWait(t *testing.T) {
 	for name, k := range kernels(t) {
-		_, wait := k.find("griddepcontrol.wait")
-		_, touch := k.find("ld.global", "st.global", "atom", "red.global", "cp.async")
-		require.True(t, 0 <= wait && wait < touch, "%s: waits at %d, touches memory at %d", name, wait, touch)
+		dependents, next := k.find("griddepcontrol.launch_dependents")
+		waits, produce := k.find("griddepcontrol.wait")
+		require.Len(t, dependents, 1, name)
+		require.Len(t, waits, 2, name)
+		sample := produce + 1 + slices.IndexFunc(k.code[produce+1:], func(in *ptx.Instr) bool { return in == waits[1] })
+		copies, first := k.find("cp.async.bulk.tensor")
+		hidden := slices.Index(k.code, copies[2])
+		_, touch := k.find("ld.global", "st.global", "atom", "red.global")
+		require.True(t, next < first && first < produce && produce < hidden && hidden < sample && sample < touch,
+			"%s: in order: dependents at %d, weights %d, wait %d, hidden states %d, wait %d, memory %d", name, next, first, produce, hidden, sample, touch)
 	}
 }
 

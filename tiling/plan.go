@@ -40,8 +40,12 @@ type Storage struct {
 	Noise int // offset of the rows' noise constants, 16 bytes each
 	Rows  int // offset of the rows' records for the epilogue, 16 bytes each: a, t, threshold, cap
 	Keys  int // offset of the rows' best keys, 8 bytes each
+	// For the log-sum-exp: offset of the rows' scales, 4 bytes each, and of SumSets times a reference and then a sum for
+	// each row, 4 bytes each.
+	Scales, Sums int
+
 	Codes int // offset of the codes of the noise and the places of the blocks' first tokens, a byte each for each block and row
-	Queue int // offset of the candidates that wait for their scores, QueueEntries of 16 bytes a sampling warp
+	Queue int // offset of the candidates that wait for their scores, QueueEntries of 16 bytes a sampling warp; grouped sampling has none
 	Full  int // offset of the "stage is full" barriers, 8 bytes each
 	Empty int // offset of the "stage is empty" barriers
 	Flag  int // offset of the word that tells the last CTA
@@ -62,6 +66,7 @@ type Pipeline struct {
 	ConsumerRegisters int // of a thread that samples, after setmaxnreg.inc if there is one
 	Accumulators      int // float32 registers of logits in one thread that samples
 	CodeWords         int // words of codes of the noise that a warp draws for a tile, each of four columns of a block
+	SumSets           int // sets of sampling warps that see every row of the tile, for the log-sum-exp
 	EmptyArrivals     int // arrivals that free a stage
 }
 
@@ -71,6 +76,7 @@ const (
 	noiseBytes   = 16
 	rowBytes     = 16
 	keyBytes     = 8
+	sumBytes     = 4
 	entryBytes   = 16
 	// codeWordBytes is four columns' codes and the places of the blocks' first tokens.
 	codeWordBytes = 8
@@ -209,13 +215,21 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 		end += bytes
 		return at
 	}
-	if c.Sampler == ir.Gumbel {
+	if c.Sampler.Random() {
 		s.Noise = place(noiseBytes * t.N)
 		s.Codes = place(codeWordBytes * p.Pipeline.CodeWords * p.Pipeline.Samplers / warpThreads)
 	}
 	s.Rows = place(rowBytes * t.N)
 	s.Keys = place(keyBytes * t.N)
-	s.Queue = place(entryBytes * QueueEntries * p.Pipeline.Samplers / 32)
+	if c.LogSumExp {
+		if c.Chain.Temperature {
+			s.Scales = place(sumBytes * t.N)
+		}
+		s.Sums = place(2 * sumBytes * t.N * p.Pipeline.SumSets)
+	}
+	if c.Sampler != ir.Grouped {
+		s.Queue = place(entryBytes * QueueEntries * p.Pipeline.Samplers / warpThreads)
+	}
 	s.Full = place(barrierBytes * t.Stages)
 	s.Empty = place(barrierBytes * t.Stages)
 	s.Flag = place(flagBytes)

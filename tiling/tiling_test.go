@@ -22,12 +22,19 @@ func computation(t testing.TB, sampler ir.Sampler, chain string) ir.Computation 
 	return ir.Computation{Chain: c, Sampler: sampler}
 }
 
+// summed asks for the log-sum-exp too.
+func summed(c ir.Computation) ir.Computation {
+	c.LogSumExp = true
+	return c
+}
+
 // everyPlan calls f with every plan that exists, over all tiles and the computations that differ in what they store.
 func everyPlan(t *testing.T, f func(*Plan, ir.Computation)) {
 	t.Helper()
 	plans := map[string]int{}
 	for _, c := range []ir.Computation{
 		computation(t, ir.Gumbel, "none"), computation(t, ir.Gumbel, "temperature"), computation(t, ir.Greedy, "temperature"),
+		computation(t, ir.Grouped, "temperature"), summed(computation(t, ir.Grouped, "none")), summed(computation(t, ir.Gumbel, "temperature")),
 	} {
 		for _, a := range arch.All() {
 			for _, tile := range everyTile() {
@@ -48,7 +55,9 @@ func everyTile() (tiles []Tile) {
 		for n := 8; n <= 256; n += 8 {
 			for stages := minStages; stages <= maxStages; stages++ {
 				for cluster := 1; cluster <= 8; cluster *= 2 {
-					tiles = append(tiles, Tile{m, n, 64, stages, cluster, false}, Tile{m, n, 64, stages, cluster, true})
+					for i := range 4 {
+						tiles = append(tiles, Tile{m, n, 64, stages, cluster, i&1 != 0, i&2 != 0})
+					}
 				}
 			}
 		}
@@ -97,17 +106,23 @@ type region struct {
 // regions lists what the skeleton keeps in shared memory, counted here on its own.
 func regions(p *Plan, c ir.Computation) []region {
 	t, s := p.Tile, p.Storage
-	gumbel := c.Sampler == ir.Gumbel
+	random, sets := c.Sampler != ir.Greedy, p.Pipeline.Samplers/32 // every warp has all columns of its rows
+	if p.Arch.TMEMColumns > 0 {
+		sets = 4 // quarters of the lanes
+	}
 	return []region{
 		{"ring", 0, t.Stages * (t.M + t.N) * t.K * 2, 1024, true},                   // swizzle atoms
-		{"noise", s.Noise, 16 * t.N, 16, gumbel},                                    // read as v4.b32
-		{"codes", s.Codes, 8 * codeWords(p) * p.Pipeline.Samplers / 32, 16, gumbel}, // read as v4.b32
+		{"noise", s.Noise, 16 * t.N, 16, random},                                    // read as v4.b32
+		{"codes", s.Codes, 8 * codeWords(p) * p.Pipeline.Samplers / 32, 16, random}, // read as v4.b32
 		{"rows", s.Rows, 16 * t.N, 16, true},                                        // read as v4.f32
 		{"keys", s.Keys, 8 * t.N, 8, true},
-		{"queue", s.Queue, 64 * 16 * p.Pipeline.Samplers / 32, 16, true},
+		{"scales", s.Scales, 4 * t.N, 16, c.LogSumExp && c.Chain.Temperature}, // read as v4.f32
+		{"sums", s.Sums, 2 * 4 * t.N * sets, 16, c.LogSumExp},
+		{"queue", s.Queue, 64 * 16 * p.Pipeline.Samplers / 32, 16, c.Sampler != ir.Grouped},
 		{"full", s.Full, 8 * t.Stages, 8, true}, // mbarriers
 		{"empty", s.Empty, 8 * t.Stages, 8, true},
 		{"flag", s.Flag, 4, 4, true},
+		{"turns", s.Turns, 2 * 8, 8, t.PingPong},
 		{"tiles", s.Tiles, 2 * 8 * p.Tensor.Buffers, 8, p.Tensor.Buffers > 0}, // mbarriers
 		{"place", s.Place, 4, 4, p.Tensor.Buffers > 0},
 	}
@@ -116,6 +131,9 @@ func regions(p *Plan, c ir.Computation) []region {
 // codeWords are a warp's: four for each block of 16 rows and 16 columns that it samples.
 func codeWords(p *Plan) int {
 	groups := max(p.Tile.N/16, 1)
+	if p.Tile.PingPong {
+		return p.Tile.M / 64 * 4 * groups
+	}
 	if p.Arch.TMEMColumns == 0 {
 		return 4 * groups
 	}
@@ -192,14 +210,22 @@ func TestAccumulatorsAndArrivals(t *testing.T) {
 	everyPlan(t, func(p *Plan, _ ir.Computation) {
 		l, x := p.Pipeline, p.Tensor
 		if p.Arch.TMEMColumns == 0 {
-			require.Equal(t, p.Tile.M, 64*l.Consumers, "64 rows a warpgroup")
+			high := 1
+			if p.Tile.PingPong {
+				require.Equal(t, 2, l.Consumers)
+				require.Equal(t, 128, l.Team)
+				high = p.Tile.M / 64
+			} else {
+				require.Equal(t, p.Tile.M, 64*l.Consumers, "64 rows a warpgroup")
+				require.Equal(t, l.Samplers, l.Team)
+			}
 			extra := 32 // a warp for copies
 			if l.ProducerRegisters > 0 {
 				extra = 128
 			}
 			require.Equal(t, 128*l.Consumers+extra, l.Threads)
-			require.Equal(t, 64*p.Tile.N/128, l.Accumulators, "a warpgroup holds 64 x N float32")
-			require.Equal(t, 4*l.Consumers*p.Tile.Cluster, l.EmptyArrivals, "one for each consumer warp of the cluster")
+			require.Equal(t, high*64*p.Tile.N/128, l.Accumulators, "a warpgroup holds 64 x N float32, or all of a tile")
+			require.Equal(t, l.Team/32*p.Tile.Cluster, l.EmptyArrivals, "one for each warp of the cluster that has the tile")
 			require.Zero(t, x)
 			return
 		}
@@ -214,24 +240,26 @@ func TestAccumulatorsAndArrivals(t *testing.T) {
 
 func TestRejectsNameTheRule(t *testing.T) {
 	for name, want := range map[string]string{
-		"m256n64k64s4c1":  "M is 64, 128 or 192",
-		"m0n64k64s4c1":    "M is 64, 128 or 192",
-		"m128n0k64s4c1":   "N is 8 or a multiple of 16",
-		"m128n24k64s4c1":  "N is 8 or a multiple of 16",
-		"m128n272k64s4c1": "up to 256",
-		"m128n64k32s4c1":  "K is 64",
-		"m128n64k128s4c1": "K is 64",
-		"m128n64k64s1c1":  "stages are 2 to 16",
-		"m128n64k64s17c1": "stages are 2 to 16",
-		"m128n64k64s4c0":  "power of two up to 8",
-		"m128n64k64s4c3":  "power of two up to 8",
-		"m128n64k64s4c16": "power of two up to 8",
-		"m128n8k64s4c2":   "multicasts N/cluster rows",
-		"m128n48k64s4c4":  "multicasts N/cluster rows",
-		"m128n64k64s4c1b": "a cluster of one has nothing to split",
-		"m192n64k64s4c4b": "multicasts M/cluster rows, a multiple of 32",
-		"m192n256k64s4c1": "needs 258128 bytes of shared memory; sm_90 has 232448",
-		"m192n256k64s3c1": "registers a thread; there are 160",
+		"m256n64k64s4c1":   "M is 64, 128 or 192",
+		"m0n64k64s4c1":     "M is 64, 128 or 192",
+		"m128n0k64s4c1":    "N is 8 or a multiple of 16",
+		"m128n24k64s4c1":   "N is 8 or a multiple of 16",
+		"m128n272k64s4c1":  "up to 256",
+		"m128n64k32s4c1":   "K is 64",
+		"m128n64k128s4c1":  "K is 64",
+		"m128n64k64s1c1":   "stages are 2 to 16",
+		"m128n64k64s17c1":  "stages are 2 to 16",
+		"m128n64k64s4c0":   "power of two up to 8",
+		"m128n64k64s4c3":   "power of two up to 8",
+		"m128n64k64s4c16":  "power of two up to 8",
+		"m128n8k64s4c2":    "multicasts N/cluster rows",
+		"m128n48k64s4c4":   "multicasts N/cluster rows",
+		"m128n64k64s4c1b":  "a cluster of one has nothing to split",
+		"m192n64k64s4c4b":  "multicasts M/cluster rows, a multiple of 32",
+		"m192n256k64s4c1":  "needs 258128 bytes of shared memory; sm_90 has 232448",
+		"m192n256k64s3c1":  "registers a thread; there are 160",
+		"m128n256k64s3c1p": "registers a thread; there are 232",
+		"m128n8k64s4c1p":   "take turns from N = 16 on",
 	} {
 		tile, err := ParseTile(name)
 		require.NoError(t, err)
@@ -242,13 +270,15 @@ func TestRejectsNameTheRule(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "tile "+name)
 	}
-	_, err := NewPlan(arch.SM100, Tile{64, 16, 64, 4, 1, false}, ir.Computation{})
+	_, err := NewPlan(arch.SM100, Tile{64, 16, 64, 4, 1, false, false}, ir.Computation{})
 	require.ErrorContains(t, err, "M is 128")
-	_, err = NewPlan(arch.SM100, Tile{128, 8, 64, 4, 1, false}, ir.Computation{})
+	_, err = NewPlan(arch.SM100, Tile{128, 8, 64, 4, 1, false, false}, ir.Computation{})
 	require.ErrorContains(t, err, "N is a multiple of 16")
-	_, err = NewPlan(arch.Arch{Name: "sm_75"}, Tile{128, 16, 64, 4, 1, false}, ir.Computation{})
+	_, err = NewPlan(arch.SM100, Tile{128, 16, 64, 4, 1, false, true}, ir.Computation{})
+	require.ErrorContains(t, err, "do not take turns on sm_100")
+	_, err = NewPlan(arch.Arch{Name: "sm_75"}, Tile{128, 16, 64, 4, 1, false, false}, ir.Computation{})
 	require.ErrorContains(t, err, "no skeleton for sm_75")
-	for _, hostile := range []Tile{{}, {-64, 8, 64, 4, 1, false}, {64, -8, 64, 4, 1, false}, {64, 8, 64, 4, -1, false}, {1 << 62, 1 << 62, 64, 1 << 62, 1 << 62, false}} {
+	for _, hostile := range []Tile{{}, {-64, 8, 64, 4, 1, false, false}, {64, -8, 64, 4, 1, false, true}, {64, 8, 64, 4, -1, false, false}, {1 << 62, 1 << 62, 64, 1 << 62, 1 << 62, true, true}} {
 		_, err := NewPlan(arch.SM90, hostile, ir.Computation{})
 		require.Error(t, err)
 	}

@@ -29,6 +29,7 @@ type benching struct {
 	target
 	batch, peers, transform, sampler, weights, device, format, out string
 	replays                                                        int
+	logSumExp                                                      bool
 }
 
 func setupBench(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -37,7 +38,8 @@ func setupBench(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.batch, "batch", "1,8,16,32,64,128,256", "batch sizes")
 	f.StringVar(&o.peers, "peers", "cublas", "what to run beside fsgen: cublas (the logits alone), or none")
 	f.StringVar(&o.transform, "transform", "temperature", "transform chain, as for emit")
-	f.StringVar(&o.sampler, "sampler", "gumbel", "gumbel or greedy")
+	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
+	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
 	f.StringVar(&o.weights, "weights", bench.RowMajor, "layouts of the weights, each timed: "+strings.Join(bench.LayoutNames, ", "))
 	f.StringVar(&o.device, "device", "cuda", "cuda or cuda:N")
 	f.IntVar(&o.replays, "replays", bench.DefaultMethod.Replays, "timed replays of each contender, an odd number of 9 or more")
@@ -100,11 +102,11 @@ func (o *benching) config(e *env) (bench.Config, error) {
 	if err != nil {
 		return cfg, usagef("--transform: %s", reason(err))
 	}
-	kind, err := ir.ParseSampler(o.sampler)
+	kind, err := parseSampler(o.sampler)
 	if err != nil {
-		return cfg, usagef("--sampler: %s", reason(err))
+		return cfg, err
 	}
-	cfg.Computation = ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind}
+	cfg.Computation = ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, LogSumExp: o.logSumExp}
 	if cfg.Batches, err = parseBatches(o.batch); err != nil {
 		return cfg, err
 	}

@@ -84,7 +84,7 @@ func flagValues() []flagValue {
 		{"tune", "--device", "cuda"},
 		{"", "--device", "auto cpu cuda sim:" + strings.ReplaceAll(archNames(), " ", " sim:")},
 		{"", "--arch", archNames()},
-		{"", "--sampler", "gumbel greedy"},
+		{"", "--sampler", "gumbel grouped greedy"},
 		{"", "--suite", strings.Join(verify.Suites(), " ")},
 	}
 }

@@ -70,6 +70,7 @@ func TestBashCompletes(t *testing.T) {
 		{[]string{"emit", "--model", "qwen3-8"}, []string{"qwen3-8b"}},
 		{[]string{"emit", "--arch", "sm_9"}, []string{"sm_90"}},
 		{[]string{"verify", "--suite", "deg"}, []string{"degenerate"}},
+		{[]string{"sample", "--sampler", "gr"}, []string{"grouped", "greedy"}},
 		{[]string{"bench", "--model", "qwen3-8"}, []string{"qwen3-8b"}},
 		{[]string{"bench", "--format", ""}, []string{"table", "gobench"}},
 		{[]string{"emit", "--format", "p"}, []string{"ptx", "ptx,json"}},

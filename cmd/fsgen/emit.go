@@ -32,7 +32,7 @@ var emitCommand = &command{
 type emission struct {
 	target
 	archs, batch, transform, sampler, weights, tile, format, out string
-	score                                                        bool
+	score, logSumExp                                             bool
 }
 
 func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -41,9 +41,10 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	o.target.flags(f)
 	f.StringVar(&o.batch, "batch", "1", "batch sizes to choose tiles for, as in 1,16,64")
 	f.StringVar(&o.transform, "transform", "temperature", "scale=F, softcap=F, bias, bias=rows, mask, temperature, or none")
-	f.StringVar(&o.sampler, "sampler", "gumbel", "gumbel or greedy")
+	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
 	f.StringVar(&o.weights, "weights", string(manifest.RowMajor), "layout of the weights: rowmajor or packed")
 	f.BoolVar(&o.score, "score", false, "write the winning scores too")
+	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
 	f.StringVar(&o.tile, "tile", "", "tile, as in m192n16k64s8c1, instead of the default for the batch size")
 	f.StringVar(&o.format, "format", "ptx,json", "files to write: ptx, json")
 	f.StringVarP(&o.out, "output", "o", "", "directory to write to, or - to print the PTX (with --format json, the manifest)")
@@ -121,9 +122,9 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	if err != nil {
 		return nil, usagef("--transform: %s", reason(err))
 	}
-	kind, err := ir.ParseSampler(o.sampler)
+	kind, err := parseSampler(o.sampler)
 	if err != nil {
-		return nil, usagef("--sampler: %s", reason(err))
+		return nil, err
 	}
 	batches, err := parseBatches(o.batch)
 	if err != nil {
@@ -141,7 +142,7 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	if err != nil {
 		return nil, usagef("--weights: %v", err)
 	}
-	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Score: o.score}
+	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Score: o.score, LogSumExp: o.logSumExp}
 	var out []gen.Request
 	for _, a := range archs {
 		for _, b := range batches {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/sampler"
 )
 
@@ -45,6 +46,9 @@ func (o *sampling) checkKernel(a *gen.Artifact, spec *sampler.Spec) error {
 	}
 	if o.score && !a.Writes("score") {
 		return fmt.Errorf("%s writes no scores, which --score asks for: emit it with --score", o.kernel)
+	}
+	if o.logSumExp && !a.Writes(manifest.LogSumExp) {
+		return fmt.Errorf("%s writes no log-sum-exp, which --logsumexp asks for: emit it with --logsumexp", o.kernel)
 	}
 	return nil
 }

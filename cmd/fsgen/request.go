@@ -73,6 +73,21 @@ func lookupModel(name string) (model.Preset, error) {
 	return p, err
 }
 
+// Flags of more than one command.
+const (
+	samplerUsage   = "gumbel, grouped (blocks of 16 tokens, then a token: the same distribution) or greedy"
+	logSumExpUsage = "write the log-sum-exp of z/T of every row too"
+)
+
+// parseSampler reads --sampler.
+func parseSampler(name string) (ir.Sampler, error) {
+	kind, err := ir.ParseSampler(name)
+	if err != nil {
+		return 0, usagef("--sampler: %s", reason(err))
+	}
+	return kind, nil
+}
+
 // ownChain is what a model's configuration does to its logits.
 func ownChain(scale, softcap float64) ir.Chain {
 	c := ir.Chain{Softcap: float32(softcap)}

@@ -19,7 +19,7 @@ const (
 
 // setNoise reads seeds and positions.
 func (o *sampling) setNoise(e *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
-	if spec.Sampler == ir.Greedy {
+	if !spec.Sampler.Random() {
 		return o.refuseNoise()
 	}
 	rows.Draw, rows.StreamTag = o.draw, o.tag
@@ -55,11 +55,19 @@ func embeddedNoise(e *env, in *opened, rows *sampler.Rows) {
 	e.note("seeds %d to %d, position %d (--seed and --position choose others)", embeddedSeed, embeddedSeed+in.rows-1, embeddedPosition)
 }
 
+// greedyFlag is how greedy sampling was asked for.
+func (o *sampling) greedyFlag() string {
+	if o.greedy {
+		return "--greedy"
+	}
+	return "--sampler greedy"
+}
+
 // refuseNoise refuses what a greedy sampler would ignore.
 func (o *sampling) refuseNoise() error {
 	for _, name := range []string{"seed", "position", "draw", "stream-tag"} {
 		if o.changed(name) {
-			return usagef("--greedy and --%s exclude each other: a greedy sampler draws nothing", name)
+			return usagef("%s and --%s exclude each other: a greedy sampler draws nothing", o.greedyFlag(), name)
 		}
 	}
 	return nil
@@ -109,9 +117,9 @@ func onePerRow(a *model.Array, n, rows int) error {
 }
 
 func (o *sampling) setTemperature(_ *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
-	if spec.Sampler == ir.Greedy {
+	if !spec.Sampler.Random() {
 		if o.changed("temperature") {
-			return usagef("--greedy and --temperature exclude each other: a greedy sampler has no temperature")
+			return usagef("%s and --temperature exclude each other: a greedy sampler has no temperature", o.greedyFlag())
 		}
 		return nil
 	}

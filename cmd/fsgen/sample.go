@@ -19,6 +19,7 @@ var sampleCommand = &command{
 	examples: `  fsgen sample                                   tokens from a small embedded head
   fsgen sample --model qwen3/ --hidden h.npy --temperature 0.8 --seed 42 --position 7
   fsgen sample --weights w.safetensors:lm_head.weight --hidden h.npy --greedy --device cpu --json
+  fsgen sample --sampler grouped --logsumexp     the distribution of gumbel by another path, with log-sum-exps
 `,
 	setup: setupSample,
 }
@@ -28,7 +29,8 @@ type sampling struct {
 	source
 	temperature, seed, position, mask, bias string
 	scale, softcap                          float32
-	greedy, score                           bool
+	greedy, score, logSumExp                bool
+	sampler                                 string
 	draw, tag                               uint32
 	device, kernel, tile, layout            string
 
@@ -45,8 +47,10 @@ func setupSample(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.bias, "bias", "", "FILE.npy: float32 [V] or [B, V], added to the logits")
 	f.Float32Var(&o.scale, "scale", 0, "multiply the logits (the model's own if absent)")
 	f.Float32Var(&o.softcap, "softcap", 0, "cap the logits at c tanh(y/c) (the model's own if absent; 0 for none)")
-	f.BoolVar(&o.greedy, "greedy", false, "take the largest logit, without noise")
+	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
+	f.BoolVar(&o.greedy, "greedy", false, "take the largest logit, without noise: --sampler greedy")
 	f.BoolVar(&o.score, "score", false, "report the winning scores (needs --json)")
+	f.BoolVar(&o.logSumExp, "logsumexp", false, "report the log-sum-exp of z/T of every row, after its token")
 	f.Uint32Var(&o.draw, "draw", 0, "index among independent draws of one row and position")
 	f.Uint32Var(&o.tag, "stream-tag", 0, "keeps uses of one seed and position apart")
 	f.StringVar(&o.device, "device", sampler.Auto, "auto, cpu, cuda, cuda:N or sim:ARCH")
@@ -93,6 +97,11 @@ func (o *sampling) checkFlags(e *env) error {
 		return usagef("--scale is 0: want another number, or leave it out")
 	case o.score && !e.json:
 		return usagef("--score needs --json, where the scores are printed")
+	case o.greedy && o.changed("sampler") && o.sampler != ir.Greedy.String():
+		return usagef("--greedy and --sampler %s exclude each other", o.sampler)
+	}
+	if _, err := parseSampler(o.sampler); err != nil {
+		return err
 	}
 	if _, err := manifest.ParseLayout(o.layout); err != nil {
 		return usagef("--layout: %v", err)
@@ -193,11 +202,19 @@ func (o *sampling) sampleOn(ctx context.Context, e *env, dev *sampler.Device, in
 	return plan.Sample(ctx, in.hidden, rows)
 }
 
+// kind is the sampler that --sampler or --greedy names.
+func (o *sampling) kind() (ir.Sampler, error) {
+	if o.greedy {
+		return ir.Greedy, nil
+	}
+	return parseSampler(o.sampler)
+}
+
 // inputs turns flags into what the plan computes and the rows' parameters.
 func (o *sampling) inputs(e *env, in *opened) (spec sampler.Spec, rows sampler.Rows, err error) {
-	spec = sampler.Spec{Score: o.score, MaxBatch: max(in.rows, 1), Chain: ir.Chain{Scale: o.scale, Softcap: o.softcap}}
-	if o.greedy {
-		spec.Sampler = ir.Greedy
+	spec = sampler.Spec{Score: o.score, LogSumExp: o.logSumExp, MaxBatch: max(in.rows, 1), Chain: ir.Chain{Scale: o.scale, Softcap: o.softcap}}
+	if spec.Sampler, err = o.kind(); err != nil {
+		return spec, rows, err
 	}
 	if o.changed("softcap") && o.softcap == 0 {
 		in.own.Softcap = 0

@@ -20,28 +20,33 @@ var tilesCommand = &command{
 		archName := f.String("arch", "sm_90", "architecture")
 		batch := f.Int("batch", 16, "batch size")
 		transform := f.String("transform", "temperature", "transform chain, as for emit")
+		sampler := f.String("sampler", "gumbel", samplerUsage)
+		logSumExp := f.Bool("logsumexp", false, "of kernels that write the log-sum-exp too")
 		return func(_ context.Context, e *env, args []string) error {
 			if err := noArgs("tiles", args); err != nil {
 				return err
 			}
-			return runTiles(e, *archName, *batch, *transform)
+			kind, err := parseSampler(*sampler)
+			if err != nil {
+				return err
+			}
+			return runTiles(e, *archName, *batch, *transform, ir.Computation{Sampler: kind, LogSumExp: *logSumExp})
 		}
 	},
 }
 
-func runTiles(e *env, archName string, batch int, transform string) error {
+// runTiles lists the tiles for a computation under a transform chain.
+func runTiles(e *env, archName string, batch int, transform string, c ir.Computation) error {
 	a, err := arch.Lookup(archName)
 	if err != nil {
 		return usagef("--arch: %s", reason(err))
 	}
-	chain, err := ir.ParseChain(transform)
-	if err != nil {
+	if c.Chain, err = ir.ParseChain(transform); err != nil {
 		return usagef("--transform: %s", reason(err))
 	}
 	if batch < 1 || batch > maxBatch {
 		return usagef("--batch is %d: want 1 to %d", batch, maxBatch)
 	}
-	c := ir.Computation{Chain: chain}
 	plans, rejects := tiling.Candidates(a, c, batch)
 	chosen, err := tiling.Default(a, c, batch)
 	if err != nil {

@@ -35,7 +35,7 @@ const allModels = "all"
 type tuning struct {
 	target
 	batch, transform, sampler, weights, device, export string
-	score, force                                       bool
+	score, logSumExp, force                            bool
 }
 
 func setupTune(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -44,8 +44,9 @@ func setupTune(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.Lookup("model").Usage = "preset (fsgen models), directory of a Hugging Face checkpoint, or all: every preset"
 	f.StringVar(&o.batch, "batch", "", "batch sizes to tune for, as in 1,16,64 (all of them if left out)")
 	f.StringVar(&o.transform, "transform", "temperature", "transform chain, as for emit")
-	f.StringVar(&o.sampler, "sampler", "gumbel", "gumbel or greedy")
+	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
 	f.BoolVar(&o.score, "score", false, "tune the kernels that write the winning scores too")
+	f.BoolVar(&o.logSumExp, "logsumexp", false, "tune the kernels that write the log-sum-exp too")
 	f.StringVar(&o.weights, "weights", bench.RowMajor, "layout of the weights")
 	f.StringVar(&o.device, "device", "cuda", "cuda or cuda:N")
 	f.BoolVar(&o.force, "force", false, "measure what has been measured before, too")
@@ -116,8 +117,8 @@ func (o *tuning) base() (c tune.Config, err error) {
 	if c.Computation.Chain, err = ir.ParseChain(o.transform); err != nil {
 		return c, usagef("--transform: %s", reason(err))
 	}
-	if c.Computation.Sampler, err = ir.ParseSampler(o.sampler); err != nil {
-		return c, usagef("--sampler: %s", reason(err))
+	if c.Computation.Sampler, err = parseSampler(o.sampler); err != nil {
+		return c, err
 	}
 	layout, err := manifest.ParseLayout(o.weights)
 	if err != nil {
@@ -128,7 +129,7 @@ func (o *tuning) base() (c tune.Config, err error) {
 			return c, err
 		}
 	}
-	c.Computation.Score, c.Layout = o.score, layout
+	c.Computation.Score, c.Computation.LogSumExp, c.Layout = o.score, o.logSumExp, layout
 	return c, nil
 }
 

@@ -221,6 +221,9 @@ func printTunings(e *env, list []*autotune.Entry) error {
 		if x.Score {
 			kind += ", score"
 		}
+		if x.LogSumExp {
+			kind += ", logsumexp"
+		}
 		fmt.Fprintf(w, "%s, %d SMs\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%s\t%.2f us\n", x.Name, x.Multiprocessors, x.Driver, x.Generator, x.Vocab, x.Hidden,
 			x.Weights, kind, x.Transform, x.Batch, x.Candidate, x.Microseconds)
 	}

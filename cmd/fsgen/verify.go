@@ -21,11 +21,12 @@ var verifyCommand = &command{
 		device := f.String("device", sampler.Auto, "auto, cpu, cuda, cuda:N or sim:ARCH")
 		seed := f.Uint64("seed", 1, "seed of the random data; the same seed repeats the run")
 		draws := f.Int64("draws", 0, "draws of the statistics (the suite's own if 0)")
+		kind := f.String("sampler", "", "only the checks of one sampler: gumbel, grouped or greedy")
 		return func(ctx context.Context, e *env, args []string) error {
 			if err := noArgs("verify", args); err != nil {
 				return err
 			}
-			return runVerify(ctx, e, *device, verify.Options{Suite: *suite, Seed: *seed, Draws: *draws})
+			return runVerify(ctx, e, *device, verify.Options{Suite: *suite, Sampler: *kind, Seed: *seed, Draws: *draws})
 		}
 	},
 }
@@ -36,6 +37,11 @@ func runVerify(ctx context.Context, e *env, device string, o verify.Options) err
 	}
 	if err := checkDevice(device); err != nil {
 		return err
+	}
+	if o.Sampler != "" {
+		if _, err := parseSampler(o.Sampler); err != nil {
+			return err
+		}
 	}
 	if o.Draws < 0 {
 		return usagef("--draws is %d: want 0 or more", o.Draws)

@@ -111,7 +111,7 @@ func TestRunFromEndToEnd(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, rep.Skipped)
 	assert.Equal(t, Device{Name: "Fake GPU 0", Driver: "CUDA 12.4", PowerLimit: 700}, rep.Device)
-	assert.Equal(t, Problem{"small", 1003, 68, "temperature", "gumbel"}, rep.Problem)
+	assert.Equal(t, Problem{"small", 1003, 68, "temperature", "gumbel", false}, rep.Problem)
 	var got []string
 	read := 0
 	for _, x := range rep.Results {
@@ -194,10 +194,11 @@ func TestCancelledRunGivesEverythingBack(t *testing.T) {
 
 func TestEveryTransformAndSampler(t *testing.T) {
 	for _, bias := range []ir.Bias{ir.BiasVector, ir.BiasMatrix} {
-		for _, s := range []ir.Sampler{ir.Gumbel, ir.Greedy} {
+		for _, s := range []ir.Sampler{ir.Gumbel, ir.Greedy, ir.Grouped} {
 			cfg := small()
 			cfg.Peers, cfg.Batches = nil, []int{3}
 			cfg.Computation = ir.Computation{Chain: ir.Chain{Scale: 0.5, Softcap: 30, Bias: bias, Mask: true, Temperature: true}, Sampler: s}
+			cfg.Computation.LogSumExp = s == ir.Grouped
 			fakeGPU(t, cfg.Computation, 0, 0)
 			rep, err := runFake(t, t.Context(), cfg)
 			require.NoError(t, err)

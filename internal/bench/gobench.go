@@ -14,7 +14,7 @@ func (r *Report) WriteGoBench(w io.Writer) error {
 	// What would tell two runs apart for nothing, such as the time, is left out: benchstat compares within equal keys.
 	_, err := fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: github.com/fsgen/fsgen\ngpu: %s\ndriver: %s\nvocab: %d\nhidden: %d\ntransform: %s\nsampler: %s\n"+
 		"Unit x-floor better=lower\nUnit x-cublas better=lower\n",
-		runtime.GOOS, runtime.GOARCH, r.Device.Name, r.Device.Driver, p.Vocab, p.Hidden, p.Transform, p.Sampler)
+		runtime.GOOS, runtime.GOARCH, r.Device.Name, r.Device.Driver, p.Vocab, p.Hidden, p.Transform, p.what())
 	if err != nil {
 		return err
 	}

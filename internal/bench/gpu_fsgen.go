@@ -50,7 +50,7 @@ func (r *rig) plans(ctx context.Context) (out []layoutPlan, err error) {
 			return nil, err
 		}
 		r.Keep(head)
-		plan, err := head.Plan(ctx, sampler.Spec{Chain: c.Chain, Sampler: c.Sampler, MaxBatch: slices.Max(r.cfg.Batches)})
+		plan, err := head.Plan(ctx, sampler.Spec{Chain: c.Chain, Sampler: c.Sampler, LogSumExp: c.LogSumExp, MaxBatch: slices.Max(r.cfg.Batches)})
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +68,8 @@ type sampling struct {
 	launcher       *sampler.Launcher
 	args           sampler.DeviceArgs
 	tokens, status *driver.Buffer
-	want           []int32 // the tokens of the same inputs through Plan.Sample
+	lse            *driver.Buffer // not looked at
+	want           []int32        // the tokens of the same inputs through Plan.Sample
 }
 
 // fsgen makes a contender of a plan, once its tokens have been looked at. Call check again when it has been timed.
@@ -111,14 +112,14 @@ func (x *sampling) open(s *closing.Scope, plan *sampler.Plan) (err error) {
 		return err
 	}
 	s.Keep(x.launcher)
-	for _, buf := range []**driver.Buffer{&x.tokens, &x.status} {
+	for _, buf := range []**driver.Buffer{&x.tokens, &x.status, &x.lse} {
 		if *buf, err = alloc(r.ctx, s, 4*uint64(x.batch)); err != nil {
 			return err
 		}
 	}
 	in, c, words := r.inputs, r.computation(), maskWords(r.cfg.Shape)
 	x.args = sampler.DeviceArgs{Batch: x.batch, Hidden: in.hidden, HiddenLD: r.ld, Seeds: in.seeds, Positions: in.positions, OnePosition: true,
-		Temperature: in.temperature, Bias: in.bias, Mask: in.mask, Tokens: uint64(x.tokens.Ptr()), Status: uint64(x.status.Ptr())}
+		Temperature: in.temperature, Bias: in.bias, Mask: in.mask, Tokens: uint64(x.tokens.Ptr()), Status: uint64(x.status.Ptr()), LogSumExp: uint64(x.lse.Ptr())}
 	if c.Chain.Bias == ir.BiasMatrix {
 		x.args.BiasStride = r.cfg.Shape.Vocab
 	}

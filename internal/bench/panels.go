@@ -44,7 +44,7 @@ func panelsOf(reports []*Report) ([]*panel, error) {
 func (r *Report) panelTitles() (title, subtitle string) {
 	p := r.Problem
 	return fmt.Sprintf("%s: V = %s, D = %s", p.Model, thousands(p.Vocab), thousands(p.Hidden)),
-		fmt.Sprintf("%s, %s, transform %s", r.Device.Name, p.Sampler, p.Transform)
+		fmt.Sprintf("%s, %s, transform %s", r.Device.Name, p.what(), p.Transform)
 }
 
 // thousands writes a number with commas.

@@ -47,6 +47,16 @@ type Problem struct {
 	Hidden    int    `json:"hidden"`
 	Transform string `json:"transform"`
 	Sampler   string `json:"sampler"`
+	// LogSumExp says that the kernels write it too.
+	LogSumExp bool `json:"logsumexp,omitempty"`
+}
+
+// what names the sampler and what it writes beside tokens.
+func (p Problem) what() string {
+	if p.LogSumExp {
+		return p.Sampler + " with log-sum-exp"
+	}
+	return p.Sampler
 }
 
 // WeightBytes is what the floor reads.

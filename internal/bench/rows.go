@@ -12,7 +12,7 @@ import (
 func rowsOf(c ir.Computation, shape ir.Shape, rows int) sampler.Rows {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var out sampler.Rows
-	if c.Sampler != ir.Greedy {
+	if c.Sampler.Random() {
 		out.Seeds, out.Positions = make([]uint64, rows), []uint64{7}
 		for i := range out.Seeds {
 			out.Seeds[i] = rng.Uint64()
@@ -55,7 +55,7 @@ func maskWords(shape ir.Shape) int { return (shape.Vocab + 31) / 32 }
 
 // first keeps the parameters of the first rows.
 func first(r sampler.Rows, c ir.Computation, shape ir.Shape, rows int) sampler.Rows {
-	if c.Sampler != ir.Greedy {
+	if c.Sampler.Random() {
 		r.Seeds = r.Seeds[:rows]
 	}
 	if c.Chain.Temperature {

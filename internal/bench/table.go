@@ -97,7 +97,7 @@ func (r *Report) any(seen func(*Result) bool) bool {
 func (r *Report) Title() string {
 	p := r.Problem
 	text := fmt.Sprintf("%s, V = %d, D = %d, %s, transform %s; %s, driver %s; %d replays of %d launches, in turn",
-		p.Model, p.Vocab, p.Hidden, p.Sampler, p.Transform, r.Device.Name, r.Device.Driver, r.Method.Replays, r.Method.Launches)
+		p.Model, p.Vocab, p.Hidden, p.what(), p.Transform, r.Device.Name, r.Device.Driver, r.Method.Replays, r.Method.Launches)
 	for i := range r.Results {
 		if x := &r.Results[i]; x.Contender == Floor {
 			return text + fmt.Sprintf("; floor %.2f GB at %.2f TB/s", p.WeightBytes()/1e9, p.WeightBytes()/x.Median/1e6)

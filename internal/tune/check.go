@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fsgen/fsgen/autotune"
 	"github.com/fsgen/fsgen/ir"
@@ -20,6 +21,7 @@ type oracle struct {
 	in  *inputs
 	req *reference.Request
 	res *reference.Result
+	lse []float64 // bounds of the log-sum-exp, where the computation asks for it
 }
 
 // newOracle asks the reference. One hidden state is NaN, which must cost its own row the token and no other.
@@ -42,16 +44,22 @@ func newOracle(ctx context.Context, c ir.Computation, batch int) (*oracle, error
 	if o.res, err = reference.Sample(ctx, o.req); err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
+	if c.LogSumExp {
+		o.lse = o.req.LogSumExpBounds(o.res)
+	}
 	return o, nil
 }
 
 func smallWeights() matrix { return newWeights(smallShape.Hidden, 1<<18) }
 
-// judge holds a result to the reference's: every status equal, every token too, unless float32 cannot tell it from the
-// reference's.
+// judge holds a result to the reference's: every status equal, every token and log-sum-exp too, unless float32 cannot tell it
+// from the reference's.
 func (o *oracle) judge(got *sampler.Result) error {
 	if err := complete(got, o.in.batch); err != nil {
 		return err
+	}
+	if len(got.LogSumExp) != len(o.res.LogSumExp) {
+		return fmt.Errorf("%w: %d log-sum-exps for %d rows", autotune.ErrTokens, len(got.LogSumExp), o.in.batch)
 	}
 	var faults []error
 	for b, token := range got.Tokens {
@@ -59,12 +67,15 @@ func (o *oracle) judge(got *sampler.Result) error {
 			faults = append(faults, fmt.Errorf("row %d: status %s, want %s", b, got.Status[b], o.res.Status[b]))
 		} else if err := o.req.Explain(o.res, b, token); err != nil {
 			faults = append(faults, err)
+		} else if o.lse != nil {
+			faults = append(faults, o.res.ExplainLogSumExp(b, o.lse[b], got.LogSumExp[b]))
 		}
 	}
-	return wrong("against the reference", faults)
+	return wrong("against the reference", slices.DeleteFunc(faults, func(err error) bool { return err == nil }))
 }
 
-// same holds a result to that of another kernel on the same inputs, bit for bit.
+// same holds a result to that of another kernel on the same inputs, bit for bit but for the log-sum-exp, which each kernel sums
+// in an order of its own.
 func same(want, got *sampler.Result) error {
 	if err := complete(got, len(want.Tokens)); err != nil {
 		return err

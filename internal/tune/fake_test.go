@@ -104,7 +104,7 @@ func fakeJob(t *testing.T, dev *sampler.Device, c ir.Computation, batches ...int
 		r.sample = func(ctx context.Context, p *sampler.Plan, in *inputs) (*sampler.Result, error) {
 			res, err := sampleOnce(ctx, p, in)
 			if err == nil && in == r.at.oracle.in {
-				res.Tokens, res.Status = r.at.oracle.res.Tokens, r.at.oracle.res.Status
+				res.Tokens, res.Status, res.LogSumExp = r.at.oracle.res.Tokens, r.at.oracle.res.Status, r.at.oracle.res.LogSumExp
 			}
 			return res, err
 		}
@@ -114,7 +114,7 @@ func fakeJob(t *testing.T, dev *sampler.Device, c ir.Computation, batches ...int
 }
 
 func TestJobFromEndToEnd(t *testing.T) {
-	for _, c := range []ir.Computation{tempered, {Sampler: ir.Greedy},
+	for _, c := range []ir.Computation{tempered, {Sampler: ir.Greedy}, {Sampler: ir.Grouped, LogSumExp: true, Chain: tempered.Chain},
 		{Chain: ir.Chain{Bias: ir.BiasMatrix, Mask: true, Temperature: true}, Score: true}} {
 		dev, store := fakeDevice(t, c, 0)
 		j := fakeJob(t, dev, c, 1, 200)

@@ -214,11 +214,11 @@ func (w *gpuWatch) lane(plans []*sampler.Plan) (*lane, error) {
 
 // outputs allocates what a lane's launches write.
 func (w *gpuWatch) outputs(l *lane, args *sampler.DeviceArgs) error {
-	var scores *driver.Buffer // not looked at
+	var scores, lse *driver.Buffer // not looked at
 	for _, x := range []struct {
 		buf **driver.Buffer
 		to  *uint64
-	}{{&l.tokens, &args.Tokens}, {&l.status, &args.Status}, {&scores, &args.Scores}} {
+	}{{&l.tokens, &args.Tokens}, {&l.status, &args.Status}, {&scores, &args.Scores}, {&lse, &args.LogSumExp}} {
 		var err error
 		if *x.buf, err = w.alloc(4 * args.Batch); err != nil {
 			return err

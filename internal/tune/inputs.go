@@ -63,7 +63,7 @@ type inputs struct {
 func newInputs(c ir.Computation, shape ir.Shape, batch int) *inputs {
 	rng := rand.New(rand.NewPCG(3, uint64(batch)))
 	in := &inputs{batch: batch, hidden: newMatrix(rng, shape.Hidden, 1<<18, 1).rows(batch)}
-	if c.Sampler != ir.Greedy {
+	if c.Sampler.Random() {
 		in.rows.Positions = []uint64{rng.Uint64()}
 		for range batch {
 			in.rows.Seeds = append(in.rows.Seeds, rng.Uint64())

@@ -88,7 +88,7 @@ func weightBytes(s ir.Shape) uint64 { return 2 * uint64(s.Vocab) * uint64(s.Hidd
 
 func (r *runner) spec(c autotune.Candidate) sampler.Spec {
 	k := r.computation
-	return sampler.Spec{Chain: k.Chain, Sampler: k.Sampler, Score: k.Score, MaxBatch: r.batch(), Tile: c.Tile, CTAs: c.CTAs}
+	return sampler.Spec{Chain: k.Chain, Sampler: k.Sampler, Score: k.Score, LogSumExp: k.LogSumExp, MaxBatch: r.batch(), Tile: c.Tile, CTAs: c.CTAs}
 }
 
 func (r *runner) batch() int {

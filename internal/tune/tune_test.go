@@ -45,6 +45,7 @@ func TestCandidatesPassVerification(t *testing.T) {
 		tempered,
 		{Sampler: ir.Greedy, Chain: ir.Chain{Softcap: 30, Bias: ir.BiasMatrix}},
 		{Chain: ir.Chain{Scale: 0.5, Bias: ir.BiasVector, Mask: true, Temperature: true}, Score: true},
+		{Sampler: ir.Grouped, Chain: tempered.Chain, LogSumExp: true},
 	} {
 		r := simRunner(t, c, nil)
 		for _, bucket := range []int{8, 16} {
@@ -82,6 +83,20 @@ func TestWrongCandidatesAreFound(t *testing.T) {
 	})
 	require.NoError(t, r.leave())
 	require.ErrorIs(t, r.Verify(t.Context(), list[1], 8), autotune.ErrTokens)
+}
+
+// A wrong log-sum-exp shows on the small problem.
+func TestWrongSumsAreFound(t *testing.T) {
+	r := simRunner(t, ir.Computation{Sampler: ir.Grouped, Chain: tempered.Chain, LogSumExp: true}, nil)
+	list := some(r, 8)
+	for name, fault := range map[string]func(*sampler.Result){
+		"off":     func(res *sampler.Result) { res.LogSumExp[1] *= 1.01 },
+		"missing": func(res *sampler.Result) { res.LogSumExp = nil },
+	} {
+		r.sample = faulty(list[1], smallShape, fault)
+		require.NoError(t, r.leave())
+		require.ErrorIs(t, r.Verify(t.Context(), list[1], 8), autotune.ErrTokens, name)
+	}
 }
 
 // faulty changes the results of one candidate on one shape.

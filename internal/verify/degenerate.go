@@ -2,7 +2,7 @@ package verify
 
 // degenerate runs the rows, shapes and arguments at which samplers are known to break.
 func degenerate(r *run) []item {
-	items := []item{
+	items := list([]check{
 		{"a row of NaN hidden states fails alone", "B1", nanRow},
 		{"NaN and infinite logits", "B2", nonFinite},
 		{"infinite weights", "B2", infiniteWeights},
@@ -29,6 +29,7 @@ func degenerate(r *run) []item {
 		{"softcap and scale are applied once", "D17", appliedOnce},
 		{"only the allowed token comes out", "A2", onlyAllowed},
 		{"tokens of probability 0 never come out", "A8", neverSampled},
-	}
-	return append(items, smallShapes(r)...)
+	})
+	items = both(append(items, smallShapes(r)...))
+	return append(items, item{name: "log-sum-exps of planted logits", f: plantedSums, kind: groupedSums})
 }

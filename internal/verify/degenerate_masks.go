@@ -11,7 +11,7 @@ import (
 func narrowMask(ctx context.Context, p *probe) error {
 	const v, covered, allowed = 151936, 151669, 5
 	for _, spec := range []string{"mask", "mask,temperature"} {
-		pr := plant(gumbel(spec), with(zeros(v), 20, v-1, covered+3)).repeat(8)
+		pr := plant(p.noisy(spec), with(zeros(v), 20, v-1, covered+3)).repeat(8)
 		if pr.spec.Chain.Temperature {
 			pr.at(1, 0, 1, 0, 1, 0, 1, 0)
 		}
@@ -31,7 +31,7 @@ func narrowMask(ctx context.Context, p *probe) error {
 // bitsPastVocab sets mask bits of ids past V, which mean nothing.
 func bitsPastVocab(ctx context.Context, p *probe) error {
 	const v = 1001
-	pr := plant(gumbel("mask"), zeros(v)).repeat(40)
+	pr := plant(p.noisy("mask"), zeros(v)).repeat(40)
 	pr.rows.MaskWords = 40
 	pr.rows.Mask = make([]uint32, 40)
 	for i := range pr.rows.Mask {
@@ -63,7 +63,7 @@ func fewAllowed(ctx context.Context, p *probe) error {
 			masks[b] = every(v)
 		}
 	}
-	pr := plant(gumbel("mask,temperature"), with(zeros(v), 3, 11, 1999)).repeat(rows).allow(masks...).at(0.8)
+	pr := plant(p.noisy("mask,temperature"), with(zeros(v), 3, 11, 1999)).repeat(rows).allow(masks...).at(0.8)
 	got, err := p.verify(ctx, pr)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func onlyAllowed(ctx context.Context, p *probe) error {
 	if p.gpu {
 		batch, calls = 2048, 500
 	}
-	pr := plantOne(gumbel("mask"), zeros(v)).repeat(batch).allow([]int{allowed})
+	pr := plantOne(p.noisy("mask"), zeros(v)).repeat(batch).allow([]int{allowed})
 	return p.with(ctx, pr, func(s *session) error {
 		for call := range calls {
 			pr.rows.Positions = []uint64{uint64(call)}
@@ -107,8 +107,8 @@ func neverSampled(ctx context.Context, p *probe) error {
 	if p.gpu {
 		calls = 2000
 	}
-	masked := plantOne(gumbel("mask"), zeros(100000)).repeat(64).allow([]int{1})
-	small := plant(gumbel("bias"), []float32{0, 0.03, 5, 0}).repeat(1024).biased(with(zeros(4), -inf32, 2))
+	masked := plantOne(p.noisy("mask"), zeros(100000)).repeat(64).allow([]int{1})
+	small := plant(p.noisy("bias"), []float32{0, 0.03, 5, 0}).repeat(1024).biased(with(zeros(4), -inf32, 2))
 	for _, pr := range []*problem{masked, small} {
 		err := p.with(ctx, pr, func(s *session) error {
 			for call := range calls {

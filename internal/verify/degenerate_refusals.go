@@ -23,7 +23,7 @@ func refused(ctx context.Context, s *session, what string, hidden []uint16, rows
 }
 
 func badTemperatures(ctx context.Context, p *probe) error {
-	pr := plant(gumbel("temperature"), zeros(100)).repeat(3)
+	pr := plant(p.noisy("temperature"), zeros(100)).repeat(3)
 	return p.with(ctx, pr, func(s *session) error {
 		for _, bad := range []float32{-1, -1e-30, nan32, inf32, -inf32} {
 			for _, temps := range [][]float32{{bad}, {1, bad, 1}, {0, 0, bad}} {
@@ -74,11 +74,12 @@ var idle = []struct {
 	{"mask words", sampler.Spec{}, sampler.Rows{MaskWords: 4}},
 	{"greedy seeds", sampler.Spec{Sampler: ir.Greedy}, sampler.Rows{Seeds: []uint64{1}, Positions: []uint64{1}}},
 	{"greedy draw", sampler.Spec{Sampler: ir.Greedy}, sampler.Rows{Draw: 1}},
+	{"grouped mask", sampler.Spec{Sampler: ir.Grouped}, sampler.Rows{Mask: make([]uint32, 4)}},
 }
 
 func badInputs(ctx context.Context, p *probe) error {
 	const v, d = 100, 64
-	pr := p.random(p.weights(v, d), ir.Shape{Vocab: v, Hidden: d}, 3, gumbel("bias=rows,mask,temperature"), false)
+	pr := p.random(p.weights(v, d), ir.Shape{Vocab: v, Hidden: d}, 3, p.noisy("bias=rows,mask,temperature"), false)
 	pr.rows.MaskWords = 0
 	pr.at(1, 0, 2).allow(every(v), every(v, 3), every(v, 4))
 	err := p.with(ctx, pr, func(s *session) error {
@@ -100,7 +101,7 @@ func badInputs(ctx context.Context, p *probe) error {
 	for _, c := range idle {
 		pr := plant(c.spec, zeros(v))
 		rows := c.rows
-		if c.spec.Sampler == ir.Gumbel {
+		if c.spec.Sampler.Random() {
 			rows.Seeds, rows.Positions = pr.rows.Seeds, pr.rows.Positions
 		}
 		err := p.with(ctx, pr, func(s *session) error { return refused(ctx, s, "idle "+c.name, pr.hidden, rows) })

@@ -9,12 +9,6 @@ import (
 	"github.com/fsgen/fsgen/sampler"
 )
 
-// gumbel and greedy are specs with scores.
-func gumbel(c string) sampler.Spec { return sampler.Spec{Chain: chain(c), Score: true} }
-func greedy(c string) sampler.Spec {
-	return sampler.Spec{Chain: chain(c), Score: true, Sampler: ir.Greedy}
-}
-
 var (
 	noToken = want{ir.NoToken, ir.StatusNaN}
 	empty   = want{ir.NoToken, ir.StatusEmpty}
@@ -23,7 +17,7 @@ var (
 func nanRow(ctx context.Context, p *probe) error {
 	for _, v := range []int{1, 7, 999, 1000, 8192, 20000, 151936} {
 		const rows, bad = 8, 3
-		pr := p.random(p.weights(v, 8), ir.Shape{Vocab: v, Hidden: 8}, rows, gumbel("temperature"), false)
+		pr := p.random(p.weights(v, 8), ir.Shape{Vocab: v, Hidden: 8}, rows, p.noisy("temperature"), false)
 		for b := range rows {
 			pr.rows.Temperature[b] = float32(b / 2 % 2)
 		}
@@ -80,7 +74,7 @@ func nonFinite(ctx context.Context, p *probe) error {
 	add(ok(5), with(with(zeros(v), -inf32, every(v, 5)...), 1, 5))
 	add(empty, with(zeros(v), -inf32, every(v)...))
 	for _, t := range []float32{0, 1, 0.25, 4} {
-		pr := plant(gumbel("bias=rows,temperature"), base).repeat(len(biases)).biased(biases...).at(t)
+		pr := plant(p.noisy("bias=rows,temperature"), base).repeat(len(biases)).biased(biases...).at(t)
 		got, err := p.verify(ctx, pr)
 		if err == nil {
 			err = expect(got, wants...)
@@ -102,7 +96,7 @@ func infiniteWeights(ctx context.Context, p *probe) error {
 	}{
 		{inf32, []int{299, 17}, ok(17)}, {-inf32, every(v, 8), ok(8)}, {-inf32, every(v), empty}, {nan32, []int{128}, noToken},
 	} {
-		for _, spec := range []sampler.Spec{gumbel("none"), greedy("none"), gumbel("softcap=30")} {
+		for _, spec := range []sampler.Spec{p.noisy("none"), p.greedy("none"), p.noisy("softcap=30")} {
 			got, err := p.verify(ctx, plant(spec, with(zeros(v), c.level, c.at...)).repeat(5))
 			// Capped, an infinite logit is an ordinary one.
 			if err == nil && (spec.Chain.Softcap == 0 || c.want == noToken) {
@@ -118,7 +112,7 @@ func infiniteWeights(ctx context.Context, p *probe) error {
 
 func emptyRow(ctx context.Context, p *probe) error {
 	const rows, bad, v = 16, 5, 3001
-	for _, spec := range []sampler.Spec{gumbel("mask,temperature"), greedy("mask")} {
+	for _, spec := range []sampler.Spec{p.noisy("mask,temperature"), p.greedy("mask")} {
 		pr := p.random(p.weights(v, 64), ir.Shape{Vocab: v, Hidden: 64}, rows, spec, false)
 		pr.rows.MaskWords = 0
 		masks := make([][]int, rows)
@@ -160,7 +154,7 @@ func nanAt(v int) (biases [][]float32, temps []float32) {
 func nanEverywhere(ctx context.Context, p *probe) error {
 	for _, v := range []int{129, 193, 257} {
 		biases, temps := nanAt(v)
-		pr := plant(gumbel("bias=rows,temperature"), with(zeros(v), 2, v/2)).repeat(v).biased(biases...).at(temps...)
+		pr := plant(p.noisy("bias=rows,temperature"), with(zeros(v), 2, v/2)).repeat(v).biased(biases...).at(temps...)
 		got, err := p.verify(ctx, pr)
 		if err == nil {
 			err = expect(got, slices.Repeat([]want{noToken}, v)...)
@@ -179,7 +173,7 @@ func maskedNaN(ctx context.Context, p *probe) error {
 	for b := range masks {
 		masks[b] = every(v, b)
 	}
-	pr := plant(gumbel("bias=rows,mask,temperature"), with(zeros(v), 2, 64)).repeat(v).biased(biases...).allow(masks...).at(temps...)
+	pr := plant(p.noisy("bias=rows,mask,temperature"), with(zeros(v), 2, 64)).repeat(v).biased(biases...).allow(masks...).at(temps...)
 	got, err := p.verify(ctx, pr)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 )
 
 func unseededNeighbour(ctx context.Context, p *probe) error {
-	pr := plant(gumbel("none"), zeros(8192)).repeat(2)
+	pr := plant(p.noisy("none"), zeros(8192)).repeat(2)
 	pr.rows.Seeds = []uint64{42, 7}
 	return p.with(ctx, pr, func(s *session) error {
 		base, err := p.verifyOn(ctx, s, pr)
@@ -44,7 +44,7 @@ func unseededNeighbour(ctx context.Context, p *probe) error {
 
 func seedsOfRows(ctx context.Context, p *probe) error {
 	const v, rows = 131072, 64
-	pr := plant(gumbel("none"), zeros(v)).repeat(rows)
+	pr := plant(p.noisy("none"), zeros(v)).repeat(rows)
 	return p.with(ctx, pr, func(s *session) error {
 		got, err := p.verifyOn(ctx, s, pr)
 		if err != nil {
@@ -68,7 +68,7 @@ func seedsOfRows(ctx context.Context, p *probe) error {
 
 func positionsMove(ctx context.Context, p *probe) error {
 	const v, steps = 8, 10000
-	pr := plant(gumbel("none"), zeros(v)).repeat(steps)
+	pr := plant(p.noisy("none"), zeros(v)).repeat(steps)
 	pr.rows.Seeds = []uint64{p.rng.Uint64()}
 	pr.rows.Positions = make([]uint64, steps)
 	for i := range pr.rows.Positions {
@@ -133,7 +133,7 @@ func everyParameter(ctx context.Context, p *probe) error {
 	fresh := func() *problem {
 		q := *p
 		q.rng = newRNG(p.o.Seed, "every parameter")
-		pr := q.random(q.weights(v, d), ir.Shape{Vocab: v, Hidden: d}, rows, gumbel(everyTransform), false)
+		pr := q.random(q.weights(v, d), ir.Shape{Vocab: v, Hidden: d}, rows, p.noisy(everyTransform), false)
 		pr.rows.MaskWords = 0
 		return pr.at(1).allow(every(v))
 	}

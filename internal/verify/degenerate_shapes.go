@@ -13,9 +13,9 @@ import (
 func smallShapes(*run) []item {
 	var items []item
 	for _, v := range []int{1, 2, 3, 31, 32, 33, 127, 128, 129, 255, 256, 257} {
-		items = append(items, item{fmt.Sprintf("small shapes, V=%d", v), "B9", func(ctx context.Context, p *probe) error {
+		items = append(items, item{name: fmt.Sprintf("small shapes, V=%d", v), from: "B9", f: func(ctx context.Context, p *probe) error {
 			for _, d := range []int{8, 16, 24, 64, 72} {
-				pr := p.random(p.weights(v, d), ir.Shape{Vocab: v, Hidden: d}, 65, gumbel("temperature"), false)
+				pr := p.random(p.weights(v, d), ir.Shape{Vocab: v, Hidden: d}, 65, p.noisy("temperature"), false)
 				if err := p.batches(ctx, pr, []int{1, 2, 15, 16, 17, 63, 64, 65}); err != nil {
 					return err
 				}
@@ -28,7 +28,7 @@ func smallShapes(*run) []item {
 
 // everyTile runs a vocabulary through every tile of the device, where it has any.
 func (p *probe) everyTile(ctx context.Context, v int) error {
-	spec := gumbel("bias,mask,temperature")
+	spec := p.noisy("bias,mask,temperature")
 	for _, d := range []int{8, 136} {
 		pr := p.random(p.weights(v, d), ir.Shape{Vocab: v, Hidden: d}, 65, spec, false)
 		for _, tile := range tiles(p.info.Arch, spec, 300) {
@@ -43,7 +43,7 @@ func (p *probe) everyTile(ctx context.Context, v int) error {
 
 func oddVocabs(ctx context.Context, p *probe) error {
 	for _, v := range []int{40001, 50257, 128257, 151669, 32003} {
-		spec := gumbel("bias=rows,mask,temperature")
+		spec := p.noisy("bias=rows,mask,temperature")
 		pr := p.random(p.weights(v, 16), ir.Shape{Vocab: v, Hidden: 16}, 5, spec, false)
 		if _, err := p.verify(ctx, pr); err != nil {
 			return err
@@ -59,7 +59,7 @@ func oddVocabs(ctx context.Context, p *probe) error {
 
 func emptyBatch(ctx context.Context, p *probe) error {
 	for _, v := range []int{128, 163840} {
-		for _, spec := range []sampler.Spec{gumbel("none"), greedy("none")} {
+		for _, spec := range []sampler.Spec{p.noisy("none"), p.greedy("none")} {
 			pr := plant(spec, zeros(v)).pick(nil)
 			pr.rows = sampler.Rows{}
 			got, err := func() (got *sampler.Result, err error) {
@@ -83,7 +83,7 @@ func emptyBatch(ctx context.Context, p *probe) error {
 // oddHiddens are computed, or refused in words that name the size.
 func oddHiddens(ctx context.Context, p *probe) error {
 	for _, d := range []int{1, 7, 12, 300, 2047, 4100} {
-		pr := p.random(p.weights(257, d), ir.Shape{Vocab: 257, Hidden: d}, 17, gumbel("temperature"), false)
+		pr := p.random(p.weights(257, d), ir.Shape{Vocab: 257, Hidden: d}, 17, p.noisy("temperature"), false)
 		s, err := p.open(ctx, pr)
 		if err != nil {
 			if !strings.Contains(err.Error(), fmt.Sprint(d)) {
@@ -106,7 +106,7 @@ func padding(ctx context.Context, p *probe) error {
 	const v, rows = 1000, 64
 	for _, pad := range []float32{0, 100, nan32} {
 		levels := with(with(zeros(1024), -20, span(0, v)...), pad, span(v, 24)...)
-		pr := plant(gumbel("temperature"), levels).repeat(rows)
+		pr := plant(p.noisy("temperature"), levels).repeat(rows)
 		pr.shape.Vocab = v
 		for _, t := range []float32{0, 1, 30} {
 			got, err := p.verify(ctx, pr.at(t))

@@ -30,8 +30,8 @@ func signedZeros(ctx context.Context, p *probe) error {
 		biases := [][]float32{with(p.randomZeros(v), minusZero, 0), with(zeros(v), minusZero, 0), with(minus, 0, 0), with(p.randomZeros(v), -1, 0), minus}
 		wants := []want{ok(0), ok(0), ok(0), ok(1), ok(0)}
 		for _, pr := range []*problem{
-			plant(greedy("scale=-1,bias=rows"), zeros(v)), plant(gumbel("scale=-1,bias=rows,temperature"), zeros(v)).at(0),
-			plant(greedy("softcap=5,scale=-1,bias=rows"), zeros(v)),
+			plant(p.greedy("scale=-1,bias=rows"), zeros(v)), plant(p.noisy("scale=-1,bias=rows,temperature"), zeros(v)).at(0),
+			plant(p.greedy("softcap=5,scale=-1,bias=rows"), zeros(v)),
 		} {
 			got, err := p.verify(ctx, pr.repeat(len(biases)).biased(biases...))
 			if err == nil {
@@ -64,9 +64,9 @@ func equalMaxima(ctx context.Context, p *probe) error {
 		biases = append(biases, with(zeros(v), inf32, pair...))
 		wants = append(wants, ok(pair[0]))
 	}
-	problems := []*problem{plant(greedy("none"), levels...), plant(gumbel("temperature"), levels...).at(0)}
+	problems := []*problem{plant(p.greedy("none"), levels...), plant(p.noisy("temperature"), levels...).at(0)}
 	// +inf ties whatever the noise is.
-	problems = append(problems, plant(gumbel("bias=rows"), levels[:16]...).biased(biases[:16]...))
+	problems = append(problems, plant(p.noisy("bias=rows"), levels[:16]...).biased(biases[:16]...))
 	for _, pr := range problems {
 		got, err := p.verify(ctx, pr)
 		if err == nil {
@@ -83,7 +83,7 @@ func tinyTemperatures(ctx context.Context, p *probe) error {
 	temps := []float32{1e-38, 1e-30, 1e-6, 1e-5, 1e-4, 0.1, 0.5, 0}
 	big := []float32{3e38, 2e38, 1}
 	for _, levels := range [][]float32{big, slices.Repeat(big, 50)} {
-		pr := plant(gumbel("temperature"), levels).repeat(len(temps)).at(temps...)
+		pr := plant(p.noisy("temperature"), levels).repeat(len(temps)).at(temps...)
 		got, err := p.verify(ctx, pr)
 		if err != nil {
 			return err
@@ -94,7 +94,7 @@ func tinyTemperatures(ctx context.Context, p *probe) error {
 			}
 		}
 	}
-	pr := plant(gumbel("temperature"), append([]float32{11.06, 2.9}, zeros(998)...)).repeat(64).at(1e-5)
+	pr := plant(p.noisy("temperature"), append([]float32{11.06, 2.9}, zeros(998)...)).repeat(64).at(1e-5)
 	got, err := p.verify(ctx, pr)
 	if err == nil {
 		err = expect(got, slices.Repeat([]want{ok(0)}, 64)...)
@@ -103,7 +103,7 @@ func tinyTemperatures(ctx context.Context, p *probe) error {
 }
 
 func mixedGreedy(ctx context.Context, p *probe) error {
-	pr := plant(gumbel("mask,temperature"), []float32{1, 1, 0}).repeat(3).at(0, 1, 0).allow([]int{1, 2}, []int{0, 1, 2}, []int{0, 1, 2})
+	pr := plant(p.noisy("mask,temperature"), []float32{1, 1, 0}).repeat(3).at(0, 1, 0).allow([]int{1, 2}, []int{0, 1, 2}, []int{0, 1, 2})
 	return p.with(ctx, pr, func(s *session) error {
 		got, err := p.verifyOn(ctx, s, pr)
 		if err != nil {
@@ -132,7 +132,7 @@ func biasWorks(ctx context.Context, p *probe) error {
 	for _, c := range []struct {
 		spec sampler.Spec
 		t    []float32
-	}{{greedy("bias"), nil}, {greedy("bias=rows"), nil}, {gumbel("bias,temperature"), []float32{0}}, {gumbel("bias=rows,temperature"), []float32{0.01}}} {
+	}{{p.greedy("bias"), nil}, {p.greedy("bias=rows"), nil}, {p.noisy("bias,temperature"), []float32{0}}, {p.noisy("bias=rows,temperature"), []float32{0.01}}} {
 		pr := plant(c.spec, levels).repeat(20).biased(bias).at(c.t...)
 		if c.spec.Chain.Bias == chain("bias=rows").Bias {
 			pr.rows.Bias = slices.Repeat(bias, 20)
@@ -155,10 +155,10 @@ func appliedOnce(ctx context.Context, p *probe) error {
 		spec  sampler.Spec
 		score func(y float64) float64
 	}{
-		{greedy("softcap=30"), func(y float64) float64 { return 30 * math.Tanh(y/30) }},
-		{greedy("scale=0.0625"), func(y float64) float64 { return y / 16 }},
-		{greedy("scale=0.0625,softcap=30"), func(y float64) float64 { return 30 * math.Tanh(y/16/30) }},
-		{greedy("none"), func(y float64) float64 { return y }},
+		{p.greedy("softcap=30"), func(y float64) float64 { return 30 * math.Tanh(y/30) }},
+		{p.greedy("scale=0.0625"), func(y float64) float64 { return y / 16 }},
+		{p.greedy("scale=0.0625,softcap=30"), func(y float64) float64 { return 30 * math.Tanh(y/16/30) }},
+		{p.greedy("none"), func(y float64) float64 { return y }},
 	} {
 		got, err := p.verify(ctx, plant(c.spec, rows...))
 		if err == nil {

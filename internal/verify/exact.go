@@ -8,13 +8,12 @@ import (
 
 	"github.com/fsgen/fsgen/internal/stats"
 	"github.com/fsgen/fsgen/ir"
-	"github.com/fsgen/fsgen/sampler"
 )
 
 // exact judges the distribution of many tokens. A statistic fails from |z| = 4 on: one false alarm in some 400 runs with
 // fresh seeds, none where the seed has passed once. The CPU takes smaller vocabularies, so that 2e6 draws take minutes.
 func exact(*run) []item {
-	return []item{
+	return both(list([]check{
 		{"equal logits", "A10", uniform},
 		{"halves and tenths at equal logits", "A10", halves},
 		{"rare tokens", "A5", rareTokens},
@@ -27,7 +26,7 @@ func exact(*run) []item {
 		{"softmax at several temperatures", "", softmax},
 		{"a masked distribution", "A8", maskedSoftmax},
 		{"scale, softcap and bias", "D17", transformed},
-	}
+	}))
 }
 
 // size picks a number for a GPU or for a CPU.
@@ -46,12 +45,10 @@ func (p *probe) share(gpu, cpu int64) int64 {
 	return max(1, p.o.Draws/cpu)
 }
 
-var plain = sampler.Spec{MaxBatch: 256}
-
 // flat is a row of equal logits: hidden states of 0 before random weights.
 func (p *probe) flat(vocab int) *problem {
 	const d = 8
-	pr := &problem{shape: ir.Shape{Vocab: vocab, Hidden: d}, spec: plain, batch: 1, w: p.weights(vocab, d), hidden: make([]uint16, d)}
+	pr := &problem{shape: ir.Shape{Vocab: vocab, Hidden: d}, spec: p.plain("none"), batch: 1, w: p.weights(vocab, d), hidden: make([]uint16, d)}
 	pr.rows.Seeds, pr.rows.Positions = []uint64{p.rng.Uint64()}, []uint64{0}
 	return pr
 }
@@ -117,7 +114,7 @@ func rareTokens(ctx context.Context, p *probe) error {
 		tails = []tail{{16385, 19}}
 	}
 	for _, c := range tails {
-		pr := plantOne(plain, with(zeros(c.vocab), c.gap, 0))
+		pr := plantOne(p.plain("none"), with(zeros(c.vocab), c.gap, 0))
 		weight := float64(c.vocab-1) * math.Exp(-float64(c.gap))
 		name := fmt.Sprintf("tail of V=%d at gap %v", c.vocab, c.gap)
 		cells := newCells(name, []float64{1 / (1 + weight), weight / (1 + weight)})
@@ -137,7 +134,7 @@ func rareTokens(ctx context.Context, p *probe) error {
 func unequalHalves(ctx context.Context, p *probe) error {
 	v := p.size(1<<18, 1<<11)
 	level := widen(bf16(math.Ln2))
-	pr := plantOne(plain, with(zeros(v), float32(level), span(0, v/2)...))
+	pr := plantOne(p.plain("none"), with(zeros(v), float32(level), span(0, v/2)...))
 	upper := 1 / (1 + math.Exp(level))
 	cells := newCells("upper half of weight 1 beside 2", []float64{1 - upper, upper})
 	err := p.draws(ctx, pr, p.share(100, 20), func(worker int) func(token int32) {

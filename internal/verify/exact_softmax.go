@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-
-	"github.com/fsgen/fsgen/sampler"
 )
 
 // smallVocab is few enough tokens for each to be counted.
@@ -57,7 +55,7 @@ func softmax(ctx context.Context, p *probe) error {
 		for i, l := range exact {
 			scaled[i] = l / float64(t)
 		}
-		pr := plantOne(sampler.Spec{Chain: chain("temperature"), MaxBatch: 256}, logits).at(t)
+		pr := plantOne(p.plain("temperature"), logits).at(t)
 		if err := p.follows(ctx, fmt.Sprintf("softmax at T=%v", t), pr, distribution(scaled)); err != nil {
 			return err
 		}
@@ -75,7 +73,7 @@ func maskedSoftmax(ctx context.Context, p *probe) error {
 			exact[v] = math.Inf(-1)
 		}
 	}
-	pr := plantOne(sampler.Spec{Chain: chain("mask"), MaxBatch: 256}, logits).allow(allowed)
+	pr := plantOne(p.plain("mask"), logits).allow(allowed)
 	return p.follows(ctx, "softmax of the allowed", pr, distribution(exact))
 }
 
@@ -86,6 +84,6 @@ func transformed(ctx context.Context, p *probe) error {
 	for v, l := range exact {
 		exact[v] = (softcap*math.Tanh(scale*l/softcap) + float64(bias[v])) / t
 	}
-	spec := sampler.Spec{Chain: chain(fmt.Sprintf("scale=%v,softcap=%v,bias,temperature", scale, softcap)), MaxBatch: 256}
+	spec := p.plain(fmt.Sprintf("scale=%v,softcap=%v,bias,temperature", scale, softcap))
 	return p.follows(ctx, "softmax of the transformed", plantOne(spec, logits).biased(bias).at(t), distribution(exact))
 }

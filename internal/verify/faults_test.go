@@ -221,7 +221,7 @@ var structuralFaults = []fault{
 }
 
 func TestPlantedFaultsAreFound(t *testing.T) {
-	for _, f := range slices.Concat(argumentFaults, resultFaults, structuralFaults, naiveFaults) {
+	for _, f := range slices.Concat(argumentFaults, resultFaults, structuralFaults, naiveFaults, groupedFaults) {
 		t.Run(f.name, func(t *testing.T) {
 			f.device.target = device{cpu(t)}
 			fails(t, f.device, Options{Suite: f.suite, Seed: 1}, f.checks...)

@@ -31,8 +31,9 @@ func full(r *run) []item {
 }
 
 func fullItem(v, d int) item {
-	return item{fmt.Sprintf("V=%d, D=%d in every batch size", v, d), "", func(ctx context.Context, p *probe) error {
-		specs := []sampler.Spec{gumbel(everyTransform)}
+	return item{name: fmt.Sprintf("V=%d, D=%d in every batch size", v, d), f: func(ctx context.Context, p *probe) error {
+		grouped := sampler.Spec{Chain: chain(everyTransform), Sampler: ir.Grouped, Score: true, LogSumExp: true}
+		specs := []sampler.Spec{gumbel(everyTransform), grouped}
 		if v*d <= 2e7 {
 			specs = append(specs, gumbel("none"), gumbel(everyTransformRows), greedy("softcap=30,mask"))
 		}

@@ -14,7 +14,7 @@ const mostRows = 300
 
 // invariance holds a row's token and the bits of its score fixed while all else changes.
 func invariance(r *run) []item {
-	items := []item{
+	items := list([]check{
 		{"every batch size", "C6", everyBatch},
 		{"every slot", "A12", everySlot},
 		{"beside rows of every kind", "A12", everyNeighbour},
@@ -24,14 +24,14 @@ func invariance(r *run) []item {
 		{"unaligned hidden sizes", "C6", unaligned},
 		{"64 goroutines on one plan", "H10", goroutines},
 		{"a plan's maximal batch", "A12", maxBatches},
-	}
+	})
 	if len(tiles(r.info.Arch, gumbel(everyTransform), mostRows)) > 0 {
-		items = append(items, item{"every tile", "A12", allTiles})
+		items = append(items, item{name: "every tile", from: "A12", f: allTiles})
 	}
 	if r.gpu {
-		items = append(items, item{"a large head in every batch size", "C6", largeHead})
+		items = append(items, item{name: "a large head in every batch size", from: "C6", f: largeHead})
 	}
-	return items
+	return append(both(items), item{name: "log-sum-exps repeat to the last bit", f: sumsRepeat, kind: groupedSums})
 }
 
 // invariant is a random problem with its rows as one run of all of them gives them, checked against the reference.
@@ -62,7 +62,11 @@ func (in *invariant) same(ctx context.Context, idx []int) error {
 		return fmt.Errorf("%s, %d rows: %w", in.pr, len(idx), err)
 	}
 	in.Rows += len(idx)
-	if err := sameRows(got, in.base, idx); err != nil {
+	err = sameRows(got, in.base, idx)
+	if err == nil {
+		err = sameSums(got, in.base, idx, in.pr.shape.Vocab)
+	}
+	if err != nil {
 		return fmt.Errorf("%s, %d rows: %w", in.pr, len(idx), err)
 	}
 	return nil
@@ -76,11 +80,13 @@ func (p *probe) sizes() []int {
 	return []int{1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 97, 128, 129, 200, 255, 256, 257, 300}
 }
 
-// invarianceSpecs differ in what they store and compute.
-var invarianceSpecs = []sampler.Spec{gumbel("none"), gumbel(everyTransform), gumbel("bias=rows,temperature"), greedy("softcap=30,mask")}
+// specs differ in what they store and compute.
+func (p *probe) specs() []sampler.Spec {
+	return []sampler.Spec{p.noisy("none"), p.noisy(everyTransform), p.noisy("bias=rows,temperature"), p.greedy("softcap=30,mask")}
+}
 
 func everyBatch(ctx context.Context, p *probe) error {
-	for _, spec := range invarianceSpecs {
+	for _, spec := range p.specs() {
 		err := p.fixed(ctx, 1033, 72, spec, func(in *invariant) error {
 			for _, n := range in.sizes() {
 				if err := in.same(ctx, span(in.rng.IntN(mostRows-n+1), n)); err != nil {
@@ -102,7 +108,7 @@ func everySlot(ctx context.Context, p *probe) error {
 	if !p.gpu {
 		step = 31
 	}
-	return p.fixed(ctx, 517, 64, gumbel(everyTransform), func(in *invariant) error {
+	return p.fixed(ctx, 517, 64, p.noisy(everyTransform), func(in *invariant) error {
 		for turn := 0; turn < mostRows; turn += step {
 			idx := append(span(turn, mostRows-turn), span(0, turn)...)
 			if err := in.same(ctx, idx); err != nil {
@@ -121,7 +127,7 @@ func everySlot(ctx context.Context, p *probe) error {
 }
 
 func permuted(ctx context.Context, p *probe) error {
-	for _, spec := range invarianceSpecs {
+	for _, spec := range p.specs() {
 		err := p.fixed(ctx, 2051, 24, spec, func(in *invariant) error {
 			for range 5 {
 				if err := in.same(ctx, in.rng.Perm(mostRows)[:1+in.rng.IntN(mostRows)]); err != nil {
@@ -139,7 +145,7 @@ func permuted(ctx context.Context, p *probe) error {
 
 // everyNeighbour samples rows alone and beside NaN rows, empty rows, rows with infinite logits and greedy ones.
 func everyNeighbour(ctx context.Context, p *probe) error {
-	spec := gumbel("bias=rows,mask,temperature")
+	spec := p.noisy("bias=rows,mask,temperature")
 	return p.fixed(ctx, 700, 64, spec, func(in *invariant) error {
 		for kind := range 5 {
 			changed := in.pr.pick(span(0, mostRows))
@@ -187,7 +193,7 @@ func spoil(pr *problem, b, kind int) {
 
 // sharedValues gives one seed, position and temperature for all rows, and then the same ones for each.
 func sharedValues(ctx context.Context, p *probe) error {
-	spec := gumbel("temperature,mask")
+	spec := p.noisy("temperature,mask")
 	pr := p.random(p.weights(900, 40), ir.Shape{Vocab: 900, Hidden: 40}, 70, spec, true)
 	return p.with(ctx, pr, func(s *session) error {
 		base, err := p.verifyOn(ctx, s, pr)
@@ -221,7 +227,7 @@ func sharedValues(ctx context.Context, p *probe) error {
 }
 
 func exhaustive(ctx context.Context, p *probe) error {
-	for _, spec := range invarianceSpecs {
+	for _, spec := range p.specs() {
 		err := p.fixed(ctx, 6007, 48, spec, func(in *invariant) error {
 			full := in.pr.pick(span(0, mostRows))
 			full.spec.Exhaustive = true
@@ -240,7 +246,7 @@ func exhaustive(ctx context.Context, p *probe) error {
 
 func unaligned(ctx context.Context, p *probe) error {
 	for _, d := range []int{1, 7, 12, 63, 65, 300} {
-		err := p.fixed(ctx, 333, d, gumbel(everyTransform), func(in *invariant) error {
+		err := p.fixed(ctx, 333, d, p.noisy(everyTransform), func(in *invariant) error {
 			for _, n := range []int{1, 2, 17, 65, 129, 257} {
 				if err := in.same(ctx, in.rng.Perm(mostRows)[:n]); err != nil {
 					return err
@@ -257,7 +263,7 @@ func unaligned(ctx context.Context, p *probe) error {
 
 // maxBatches plans for other maximal batches, so that other kernels serve the same rows.
 func maxBatches(ctx context.Context, p *probe) error {
-	return p.fixed(ctx, 1500, 64, gumbel(everyTransform), func(in *invariant) error {
+	return p.fixed(ctx, 1500, 64, p.noisy(everyTransform), func(in *invariant) error {
 		for _, n := range []int{1, 16, 64, 1000} {
 			pr := *in.pr
 			pr.spec.MaxBatch = n
@@ -275,7 +281,7 @@ func maxBatches(ctx context.Context, p *probe) error {
 }
 
 func allTiles(ctx context.Context, p *probe) error {
-	for _, spec := range []sampler.Spec{gumbel(everyTransform), gumbel("none"), greedy("bias")} {
+	for _, spec := range []sampler.Spec{p.noisy(everyTransform), p.noisy("none"), p.greedy("bias")} {
 		err := p.fixed(ctx, 1033, 200, spec, func(in *invariant) error {
 			for _, tile := range tiles(p.info.Arch, spec, mostRows) {
 				pr := *in.pr
@@ -306,7 +312,7 @@ func allTiles(ctx context.Context, p *probe) error {
 // goroutines has 64 of them sample rows of one plan at once.
 func goroutines(ctx context.Context, p *probe) error {
 	const workers, rounds = 64, 4
-	return p.fixed(ctx, 1201, 64, gumbel(everyTransform), func(in *invariant) error {
+	return p.fixed(ctx, 1201, 64, p.noisy(everyTransform), func(in *invariant) error {
 		errs := make([]error, workers)
 		var group sync.WaitGroup
 		for i := range workers {
@@ -314,7 +320,7 @@ func goroutines(ctx context.Context, p *probe) error {
 			group.Go(func() {
 				check := *in.Check
 				own := *in
-				own.probe = &probe{run: in.run, Check: &check, rng: rng}
+				own.probe = &probe{run: in.run, Check: &check, kind: in.kind, rng: rng}
 				for range rounds {
 					if errs[i] = own.same(ctx, rng.Perm(mostRows)[:1+rng.IntN(60)]); errs[i] != nil {
 						return

@@ -32,7 +32,7 @@ func (p *probe) pooledWeights(vocab, hidden int) []uint16 {
 // largeHead has the size of a real model's, in the batch sizes around every tile's border.
 func largeHead(ctx context.Context, p *probe) error {
 	const v, d = 151936, 4096
-	spec := gumbel("softcap=30,temperature")
+	spec := p.noisy("softcap=30,temperature")
 	spec.MaxBatch = mostRows
 	pr := p.random(p.pooledWeights(v, d), ir.Shape{Vocab: v, Hidden: d}, mostRows, spec, false)
 	return p.with(ctx, pr, func(s *session) error {

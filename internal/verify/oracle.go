@@ -16,7 +16,14 @@ type oracle struct {
 	pr  *problem
 	req *reference.Request
 	res *reference.Result
+	// sums are the bounds of the log-sum-exps, where the problem asks for them.
+	sums []float64
+	// scores keeps the exact scores that were needed, by row and token.
+	scores map[[2]int]bounded
 }
+
+// bounded is an exact number with how far a kernel's may lie from it.
+type bounded struct{ value, bound float64 }
 
 func ask(ctx context.Context, pr *problem) (*oracle, error) {
 	req := pr.request()
@@ -24,14 +31,18 @@ func ask(ctx context.Context, pr *problem) (*oracle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
-	return &oracle{pr, req, res}, nil
+	o := &oracle{pr: pr, req: req, res: res, scores: map[[2]int]bounded{}}
+	if pr.spec.LogSumExp {
+		o.sums = req.LogSumExpBounds(res)
+	}
+	return o, nil
 }
 
 // mostFaults is how many wrong rows a failure lists.
 const mostFaults = 4
 
 // judge compares a device's result for the oracle's rows idx (nil: all, in order) and counts in c. Every status must be
-// the reference's, every token the reference's or a near tie, every score within its bound.
+// the reference's, every token the reference's or a near tie, every score and log-sum-exp within its bound.
 func (o *oracle) judge(c *Check, idx []int, got *sampler.Result) error {
 	if idx == nil {
 		idx = span(0, o.pr.batch)
@@ -57,12 +68,16 @@ func (o *oracle) judge(c *Check, idx []int, got *sampler.Result) error {
 
 // complete reports a result that does not have one value a row.
 func (o *oracle) complete(got *sampler.Result, rows int) error {
-	scores := 0
+	scores, sums := 0, 0
 	if o.pr.spec.Score {
 		scores = rows
 	}
-	if len(got.Tokens) != rows || len(got.Status) != rows || len(got.Scores) != scores {
-		return fmt.Errorf("%s: %d tokens, %d statuses, %d scores for %d rows", o.pr, len(got.Tokens), len(got.Status), len(got.Scores), rows)
+	if o.pr.spec.LogSumExp {
+		sums = rows
+	}
+	if len(got.Tokens) != rows || len(got.Status) != rows || len(got.Scores) != scores || len(got.LogSumExp) != sums {
+		return fmt.Errorf("%s: %d tokens, %d statuses, %d scores, %d log-sum-exps for %d rows", o.pr, len(got.Tokens), len(got.Status),
+			len(got.Scores), len(got.LogSumExp), rows)
 	}
 	return nil
 }
@@ -79,9 +94,25 @@ func (o *oracle) row(c *Check, b, slot int, got *sampler.Result) error {
 		c.NearTies++
 	}
 	if o.pr.spec.Score {
-		return o.score(b, token, got.Scores[slot])
+		if err := o.score(b, token, got.Scores[slot]); err != nil {
+			return err
+		}
+	}
+	if o.pr.spec.LogSumExp {
+		return o.res.ExplainLogSumExp(b, o.sums[b], got.LogSumExp[slot])
 	}
 	return nil
+}
+
+// exact is the exact score of a token, as devices report it.
+func (o *oracle) exact(b int, token int32) (score, bound float64) {
+	key := [2]int{b, int(token)}
+	x, ok := o.scores[key]
+	if !ok {
+		x.value, x.bound = o.req.ReportedScoreOf(b, int(token))
+		o.scores[key] = x
+	}
+	return x.value, x.bound
 }
 
 // score holds a reported score to the exact one and its bound.
@@ -92,7 +123,7 @@ func (o *oracle) score(b int, token int32, got float32) error {
 		}
 		return nil
 	}
-	exact, bound := o.req.ReportedScoreOf(b, int(token))
+	exact, bound := o.exact(b, token)
 	switch g := float64(got); {
 	case g == exact:
 		return nil
@@ -112,6 +143,9 @@ func (pr *problem) String() string {
 	}
 	if pr.spec.Exhaustive {
 		s += " exhaustive"
+	}
+	if pr.spec.LogSumExp {
+		s += " log-sum-exp"
 	}
 	return s
 }

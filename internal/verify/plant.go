@@ -34,7 +34,7 @@ func plantIn(hidden int, spec sampler.Spec, levels ...[]float32) *problem {
 			pr.w[v*hidden+b] = bf16(l)
 		}
 	}
-	if spec.Sampler == ir.Gumbel {
+	if spec.Sampler.Random() {
 		pr.rows.Seeds, pr.rows.Positions = make([]uint64, pr.batch), []uint64{1}
 		for b := range pr.rows.Seeds {
 			pr.rows.Seeds[b] = 1000 + uint64(b)
@@ -46,7 +46,7 @@ func plantIn(hidden int, spec sampler.Spec, levels ...[]float32) *problem {
 // repeat is the problem's first row n times; seeds differ.
 func (pr *problem) repeat(n int) *problem {
 	out := pr.pick(make([]int, n))
-	if pr.spec.Sampler == ir.Gumbel {
+	if pr.spec.Sampler.Random() {
 		out.rows.Seeds = make([]uint64, n)
 		for b := range out.rows.Seeds {
 			out.rows.Seeds[b] = 1000 + uint64(b)

@@ -34,12 +34,17 @@ func chain(text string) ir.Chain {
 // quick compares random heads of many shapes under every transform with the reference.
 func quick(*run) []item {
 	var items []item
-	for _, s := range []ir.Sampler{ir.Greedy, ir.Gumbel} {
+	for _, s := range []ir.Sampler{ir.Greedy, ir.Gumbel, ir.Grouped} {
 		for _, c := range quickChains {
 			items = append(items, matrixItem(sampler.Spec{Sampler: s, Chain: chain(c), Score: true}))
 		}
 	}
-	return append(items, matrixItem(sampler.Spec{Chain: chain(everyTransform)}), item{name: "rows that cannot be sampled, among others", from: "B3", f: oddRows})
+	for i, c := range quickChains { // every sampler meets both kinds of kernels that sum: with a temperature and without
+		s := []ir.Sampler{ir.Gumbel, ir.Grouped, ir.Greedy}[i%3]
+		items = append(items, matrixItem(sampler.Spec{Sampler: s, Chain: chain(c), Score: i%2 == 0, LogSumExp: true}))
+	}
+	items = append(items, matrixItem(sampler.Spec{Chain: chain(everyTransform)}))
+	return append(items, both([]item{{name: "rows that cannot be sampled, among others", from: "B3", f: oddRows}})...)
 }
 
 func matrixItem(spec sampler.Spec) item {
@@ -47,8 +52,11 @@ func matrixItem(spec sampler.Spec) item {
 	if !spec.Score {
 		name += ", no score"
 	}
+	if spec.LogSumExp {
+		name += ", log-sum-exp"
+	}
 	spec.MaxBatch = quickBatches[len(quickBatches)-1]
-	return item{name: name, f: func(ctx context.Context, p *probe) error {
+	return item{name: name, kind: kind{sampler: spec.Sampler}, f: func(ctx context.Context, p *probe) error {
 		for i, v := range quickVocabs {
 			for j, d := range quickHiddens {
 				sizes := p.quickSizes(i, j)
@@ -81,7 +89,8 @@ func (p *probe) quickSizes(i, j int) []int {
 // oddRows puts rows that end without a token, and rows with one or two tokens left, among ordinary ones.
 func oddRows(ctx context.Context, p *probe) error {
 	const v, d, rows = 401, 72, 19
-	spec := sampler.Spec{Chain: chain(everyTransformRows), Score: true, MaxBatch: rows}
+	spec := p.noisy(everyTransformRows)
+	spec.MaxBatch = rows
 	pr := p.random(p.weights(v, d), ir.Shape{Vocab: v, Hidden: d}, rows, spec, false)
 	pr.rows.MaskWords = (v + 31) / 32
 	pr.rows.Mask = make([]uint32, rows*pr.rows.MaskWords)

@@ -58,7 +58,7 @@ func (p *probe) random(w []uint16, shape ir.Shape, batch int, spec sampler.Spec,
 
 // keys gives n rows seeds and positions, and the call its draw and tag.
 func (p *probe) keys(pr *problem, n int) {
-	if pr.spec.Sampler == ir.Greedy {
+	if !pr.spec.Sampler.Random() {
 		return
 	}
 	pr.rows.Seeds, pr.rows.Positions = make([]uint64, n), make([]uint64, n)

@@ -44,12 +44,28 @@ func newRun(dev target, o Options) *run {
 type item struct {
 	name, from string // from is the case
 	f          func(ctx context.Context, p *probe) error
+	kind       kind
+}
+
+// check is an item of the default kind.
+type check struct {
+	name, from string
+	f          func(ctx context.Context, p *probe) error
+}
+
+func list(checks []check) []item {
+	var items []item
+	for _, c := range checks {
+		items = append(items, item{name: c.name, from: c.from, f: c.f})
+	}
+	return items
 }
 
 // probe is what a check works with.
 type probe struct {
 	*run
 	*Check
+	kind kind
 	// rng is seeded by the run's seed and the check's name.
 	rng *rand.Rand
 	// progress tells how far the check is.
@@ -57,7 +73,10 @@ type probe struct {
 }
 
 func (r *run) do(ctx context.Context, s suite) (*Report, error) {
-	items := s.items(r)
+	items, err := r.chosen(s.items(r))
+	if err != nil {
+		return nil, err
+	}
 	if len(items) == 0 {
 		return nil, fmt.Errorf("verify: suite %s has no checks for %s", s.name, r.info.Name)
 	}
@@ -103,7 +122,7 @@ func (r *run) tell(done, total int, what string) {
 func (r *run) check(ctx context.Context, it item, i, total int) Check {
 	c := Check{Name: it.name, Case: it.from}
 	r.tell(i, total, it.name)
-	p := &probe{run: r, Check: &c, rng: newRNG(r.o.Seed, it.name),
+	p := &probe{run: r, Check: &c, kind: it.kind, rng: newRNG(r.o.Seed, it.name),
 		progress: func(what string) { r.tell(i, total, it.name+": "+what) }}
 	begin := time.Now()
 	if err := it.f(ctx, p); err != nil {

@@ -1,0 +1,49 @@
+package ir
+
+import "math"
+
+// The log-sum-exp of a row is kept as a pair: a reference, largest, which is near the largest Base so far, and the sum of
+// exp((base - largest)/tau). The empty pair is (-MaxFloat32, 0): finite, so that no difference of references is NaN.
+
+// SumLimit is how many octaves a token may stand above its reference; past it the reference is raised. Sums stay far from the
+// largest float32, and after the first tokens nearly none raises it.
+const SumLimit = 32
+
+// sumFloor is an exponent whose power is 0, in place of NaN: the score of a token past the vocabulary may be NaN, and a
+// NaN that counts fails its row.
+const sumFloor = -2000
+
+// Exponent is the graph of how many octaves a token stands above the reference: inputs InBase, InLargest and, with a
+// temperature, InScale, which is log2(e)/tau.
+func Exponent(c Computation) *Graph {
+	b := newBuilder()
+	return Optimize(b.finish(b.octaves(c, b.input(InBase), b.input(InLargest))))
+}
+
+func (b *builder) octaves(c Computation, x, y *Node) *Node {
+	scale := b.f(math.Log2E)
+	if c.Chain.Temperature {
+		scale = b.input(InScale)
+	}
+	return b.op(OpMul, b.op(OpAdd, x, b.op(OpMul, y, b.f(-1))), scale)
+}
+
+// Power is the graph of what a token at InExponent adds to its sum.
+func Power() *Graph {
+	b := newBuilder()
+	return Optimize(b.finish(b.op(OpEx2, b.op(OpMax, b.input(InExponent), b.f(sumFloor)))))
+}
+
+// Rescaled is the graph of a sum, InMass, as its reference goes from InLargest up to InTop.
+func Rescaled(c Computation) *Graph {
+	b := newBuilder()
+	down := b.octaves(c, b.input(InLargest), b.input(InTop))
+	return Optimize(b.finish(b.op(OpMul, b.input(InMass), b.op(OpEx2, down))))
+}
+
+// LogSum is the graph of the log-sum-exp of a pair: inputs InTop, the reference over tau, and InMass. It is -inf for the
+// empty pair.
+func LogSum() *Graph {
+	b := newBuilder()
+	return Optimize(b.finish(b.op(OpFma, b.op(OpLg2, b.input(InMass)), b.f(math.Ln2), b.input(InTop))))
+}

@@ -1,0 +1,203 @@
+package reference
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+)
+
+// mass is a sum of exponentials: sum e^top. The zero value is the empty sum.
+type mass struct {
+	top, sum float64
+}
+
+// add takes e^x.
+func (m *mass) add(x float64) { m.merge(mass{x, 1}) }
+
+// merge takes another sum. The order counts in the last bits, so that whoever adds up a row keeps to one.
+func (m *mass) merge(o mass) {
+	switch {
+	case o.sum == 0 || math.IsInf(o.top, -1):
+	case m.sum == 0:
+		*m = o
+	case o.top == m.top: // infinities too
+		m.sum += o.sum
+	case o.top < m.top:
+		m.sum += o.sum * math.Exp(o.top-m.top)
+	default:
+		m.top, m.sum = o.top, m.sum*math.Exp(m.top-o.top)+o.sum
+	}
+}
+
+// log is the sum's logarithm, -inf for the empty one.
+func (m mass) log() float64 {
+	if m.sum == 0 {
+		return math.Inf(-1)
+	}
+	return m.top + math.Log(m.sum)
+}
+
+// weigh adds the group's live tokens to the row's mass.
+func (w *row) weigh(b *best, g *group) {
+	t := w.massTemperature()
+	for i, z := range g.z[:g.n] {
+		if g.live>>i&1 == 1 {
+			b.mass.add(float64(z) / t)
+		}
+	}
+}
+
+// massTemperature is the temperature of the log-sum-exp, where greedy rows count as T = 1.
+func (w *row) massTemperature() float64 {
+	if w.t == 0 {
+		return 1
+	}
+	return float64(w.t)
+}
+
+// massChunk is how many tokens are taken at once, at least, where the log-sum-exp is asked for: a mass is kept for each.
+const massChunk = 128
+
+// keep puts away the masses of a chunk, and begins the next.
+func (j *job) keep(out []best, first int) {
+	if j.masses == nil {
+		return
+	}
+	for b := range out {
+		j.masses[first/j.chunk][b], out[b].mass = out[b].mass, mass{}
+	}
+}
+
+// masses makes room for the masses of every chunk, where they are asked for.
+func (r *Request) masses() [][]mass {
+	if !r.Computation.LogSumExp {
+		return nil
+	}
+	all := make([][]mass, (r.Shape.Vocab+r.chunk()-1)/r.chunk())
+	for i := range all {
+		all[i] = make([]mass, r.Batch)
+	}
+	return all
+}
+
+// setLogSumExp adds a row's masses up in the order of the vocabulary, whoever computed them.
+func (j *job) setLogSumExp(res *Result, b int) {
+	if j.masses == nil {
+		return
+	}
+	var all mass
+	for _, chunk := range j.masses {
+		all.merge(chunk[b])
+	}
+	res.LogSumExp[b] = float32(all.log())
+	if res.Status[b] != ir.StatusOK {
+		res.LogSumExp[b] = float32(math.NaN())
+	}
+}
+
+// massBudget is the error that a kernel's log-sum-exp may have by its exponentials and logarithms, as a share of the
+// numbers that they take; each addition errs by a unit more, and a lane makes at most one for every 64 tokens, the tiles'
+// smallest height, and those of one tile and of the reductions.
+const (
+	massBudget    = 0x1p-19
+	massTile      = 64
+	massAdditions = 32
+)
+
+// LogSumExpBounds returns for every row how far a correct kernel's log-sum-exp may lie from the result's: both accumulate
+// float32 logits, each in its own order, and the kernel adds up in float32. Rows without a log-sum-exp have 0.
+func (r *Request) LogSumExpBounds(res *Result) []float64 {
+	largest := r.largestWeight()
+	out := make([]float64, r.Batch)
+	for b := range out {
+		lse := float64(res.LogSumExp[b])
+		if math.IsNaN(lse) || math.IsInf(lse, 0) {
+			continue
+		}
+		w := r.row(b)
+		out[b] = 2*r.logitBound(&w, b, largest)/w.massTemperature() + SummationBound(r.Shape.Vocab, lse)
+	}
+	return out
+}
+
+// SummationBound is the part of a row's bound that is not the logits': how far a kernel's log-sum-exp may lie from that of
+// the very logits it had.
+func SummationBound(vocab int, lse float64) float64 {
+	additions := math.Ceil(float64(vocab)/massTile) + massAdditions
+	return massBudget*(1+math.Abs(lse)+math.Log(float64(vocab))) + additions*unit
+}
+
+// ExplainLogSumExp returns nil where got may be a correct kernel's log-sum-exp of row b, whose bound LogSumExpBounds gave.
+func (res *Result) ExplainLogSumExp(b int, bound float64, got float32) error {
+	want := res.LogSumExp[b]
+	far := math.Abs(float64(got) - float64(want))
+	switch {
+	case got == want || got != got && want != want || far <= bound:
+		return nil
+	case math.IsInf(float64(got), 0) && math.Copysign(1, float64(got))*float64(want)+bound > math.MaxFloat32:
+		return nil // beyond float32
+	}
+	return fmt.Errorf("reference: row %d: log-sum-exp %v, want %v within %.3g", b, got, want, bound)
+}
+
+// largestWeight is the largest Euclidean norm of a row of weights.
+func (r *Request) largestWeight() (largest float64) {
+	if r.Logits != nil {
+		return 0
+	}
+	for v := range r.Shape.Vocab {
+		n, _ := norm(r.weights(v))
+		largest = max(largest, n)
+	}
+	return largest
+}
+
+// norm returns a vector's Euclidean norm and how many of its elements are not 0.
+func norm(x []uint16) (length float64, nonzero int) {
+	sum := 0.0
+	for _, e := range x {
+		if f := float64(bf16(e)); f != 0 {
+			sum += f * f
+			nonzero++
+		}
+	}
+	return math.Sqrt(sum), nonzero
+}
+
+// logitBound bounds the error of every logit of a row: that of dotBound, whose sum of magnitudes is at most the product of
+// the norms, and those of the transforms.
+func (r *Request) logitBound(w *row, b int, largest float64) float64 {
+	size, err := 0.0, 0.0
+	if r.Logits == nil {
+		length, nonzero := norm(r.hidden(b))
+		size = length * largest
+		if nonzero > 1 {
+			err = dotAdditions(r.Shape.Hidden)*2*unit*size + float64(r.Shape.Hidden)*0x1p-149
+		}
+	} else {
+		size = largestFinite(r.logits(b))
+	}
+	if s := math.Abs(float64(w.chain.Scale)); s != 0 {
+		size, err = size*s, err*s+size*s*unit
+	}
+	if c := math.Abs(float64(w.chain.Softcap)); c != 0 {
+		size = min(size, c)
+		err += size * (softcapBudget + unit)
+	}
+	if w.bias != nil {
+		size += largestFinite(w.bias)
+		err += size * unit
+	}
+	return err
+}
+
+// largestFinite is the largest magnitude of the finite numbers.
+func largestFinite(x []float32) (largest float64) {
+	for _, f := range x {
+		if a := math.Abs(float64(f)); a <= math.MaxFloat32 {
+			largest = max(largest, a)
+		}
+	}
+	return largest
+}

@@ -1,0 +1,242 @@
+package templates
+
+import (
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/ptx"
+)
+
+// The log-sum-exp of a row is kept as a pair, a reference and a sum (ir.Exponent), for each column by each set of warps that
+// sees all of it: in shared memory, and written by lanes of one warp alone, once a tile and in the order of tiles. So its
+// bits are the same on every run.
+
+// sumGraphs are what it takes.
+type sumGraphs struct {
+	exponent, power, rescaled, logSum *ir.Graph
+}
+
+// sums is what a thread knows of its pairs.
+type sums struct {
+	lanes []int    // distances over which a warp's lanes add up their tokens of a column, the first ones first
+	base  ptx.B32  // address of the warp's references, short of the storage's offset; those of its sums lie behind them
+	own   ptx.B32  // and that of the column of a group whose pair the thread keeps
+	row   ptx.B32  // 4 times that column's place in the group
+	keeps ptx.Pred // the thread keeps a pair: the first of the lanes that have the same column
+	apart bool     // groups are added up in a pass of their own
+}
+
+// Lanes that hold tokens of the same columns.
+var (
+	sm90SumLanes  = []int{16, 8, 4}
+	sm100SumLanes = []int{16, 8, 4, 2, 1}
+)
+
+// sumBytes is a reference or a sum.
+const sumBytes = 4
+
+// summing reports whether the kernel gives the log-sum-exp.
+func (c *skeleton) summing() bool { return c.c.LogSumExp }
+
+// scaledSums reports whether rows have a scale of their own.
+func (c *skeleton) scaledSums() bool { return c.summing() && c.c.Chain.Temperature }
+
+// beginSums finds the pairs of a warp, and the one of a group's elements that the thread keeps.
+func (c *samplers) beginSums(set ptx.B32, elements int, place func(element ptx.B32) ptx.B32) {
+	if !c.summing() {
+		return
+	}
+	f, s := c.f, &c.sums
+	s.base, s.row, s.own, s.keeps = f.B32("pairs"), f.B32("own_place"), f.B32("own_pair"), f.Pred("keeps_pair")
+	f.MadLoU32(s.base, set, ptx.Imm(2*sumBytes*c.t.N), c.smem)
+	// fold leaves element e of n with the lanes whose bits, from the first distance on, spell e.
+	element, rest, shift := f.B32("own_element"), 0, 0
+	for i, step := range s.lanes {
+		if 1<<i < elements {
+			for shift = 0; 1<<shift < step; shift++ {
+			}
+			continue
+		}
+		rest |= step
+	}
+	f.ShrU32(element, c.lane, ptx.Imm(shift))
+	spare := f.B32()
+	f.AndB32(spare, c.lane, ptx.Imm(rest))
+	f.SetpU32(ptx.EQ, s.keeps, spare, ptx.Imm(0))
+	f.ShlB32(s.row, place(element), ptx.Imm(2))
+	f.AddU32(s.own, s.base, s.row)
+}
+
+// fold joins values over the lanes that hold tokens of the same columns. Lanes share the work: at every distance each keeps
+// half of the values and passes the other half on, until it has one element's alone.
+func (s sums) fold(f *ptx.Func, lane ptx.B32, values []ptx.F32, join func(d, x, y ptx.F32)) ptx.F32 {
+	meet := func(mine, theirs ptx.F32, step int) ptx.F32 {
+		other, d := f.F32(), f.F32()
+		f.ShflSyncBflyB32(other, theirs, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
+		join(d, mine, other)
+		return d
+	}
+	for _, step := range s.lanes {
+		half := len(values) / 2
+		if half == 0 {
+			values[0] = meet(values[0], values[0], step)
+			continue
+		}
+		bit, upper, kept := f.B32(), f.Pred("upper_half"), []ptx.F32{}
+		f.AndB32(bit, lane, ptx.Imm(step))
+		f.SetpU32(ptx.NE, upper, bit, ptx.Imm(0))
+		for i := range half {
+			keep, pass := f.F32(), f.F32()
+			f.SelpF32(keep, values[i+half], values[i], upper)
+			f.SelpF32(pass, values[i], values[i+half], upper)
+			kept = append(kept, meet(keep, pass, step))
+		}
+		values = kept
+	}
+	return values[0]
+}
+
+// addUp adds a group's tokens to their columns' sums. Where an exponent stands too far above its reference, the references are
+// raised first. What becomes of a column depends on its own tokens alone: a reference is raised for its own column's sake
+// or not at all, and a factor of 1 changes nothing.
+func (c *samplers) addUp(g group, elements []scanned) {
+	f := c.f
+	scales, raised := c.columnValues(g, c.at(g.columns, sumBytes), c.plan.Storage.Scales, c.scaledSums()), f.B32("raised")
+	at := f.B32("columns_pairs")
+	f.MadLoU32(at, g.columns, ptx.Imm(sumBytes), c.sums.base)
+	f.MovB32(raised, ptx.Imm(0))
+	again, settled := f.Here("add_up"), f.Label("references_hold")
+	exponents, most := c.exponents(elements, scales, c.columnValues(g, at, c.plan.Storage.Sums, true))
+	high, any := f.Pred("high"), f.Pred("any")
+	f.SetpF32(ptx.GT, high, most, ptx.F32Imm(ir.SumLimit)) // not for NaN
+	f.SetpAndU32(ptx.EQ, high, raised, ptx.Imm(0), high)
+	f.VoteSyncAnyPred(any, high, ptx.Imm(fullWarp))
+	f.Bra(settled).IfNot(any)
+	c.raiseReferences(g, elements)
+	f.MovB32(raised, ptx.Imm(1))
+	f.Bra(again)
+	f.Place(settled)
+
+	var totals []ptx.F32
+	for _, e := range exponents {
+		totals = append(totals, c.power(e))
+	}
+	plus := func(d, x, y ptx.F32) { f.AddF32(d, x, y, ptx.RN) }
+	total, own := c.sums.fold(f, c.lane, totals, plus), c.ownPair(g)
+	sum := c.kept(own.Off(c.plan.Storage.Sums+sumBytes*c.t.N), "sum")
+	f.AddF32(sum, sum, total, ptx.RN)
+	f.StSharedF32(own.Off(c.plan.Storage.Sums+sumBytes*c.t.N), sum).If(c.sums.keeps)
+}
+
+// exponents are those of every element's tokens, and the largest of all.
+func (c *samplers) exponents(elements []scanned, scales, references []ptx.F32) (all [][]ptx.F32, most ptx.F32) {
+	f := c.f
+	for i, e := range elements {
+		var mine []ptx.F32
+		for _, base := range e.bases {
+			in := inputs{f: map[ir.Input]ptx.F32{ir.InBase: base, ir.InLargest: references[i]}}
+			if c.scaledSums() {
+				in.f[ir.InScale] = scales[i]
+			}
+			x := lower(f, c.sum.exponent, in)
+			mine = append(mine, x)
+			if len(all)+len(mine) == 1 {
+				most = x
+				continue
+			}
+			larger := f.F32("most")
+			f.MaxF32(larger, most, x)
+			most = larger
+		}
+		all = append(all, mine)
+	}
+	return all, most
+}
+
+// power adds up the powers of an element's exponents.
+func (c *samplers) power(exponents []ptx.F32) (sum ptx.F32) {
+	for i, x := range exponents {
+		p := lower(c.f, c.sum.power, inputs{f: map[ir.Input]ptx.F32{ir.InExponent: x}})
+		if i == 0 {
+			sum = p
+			continue
+		}
+		d := c.f.F32()
+		c.f.AddF32(d, sum, p, ptx.RN)
+		sum = d
+	}
+	return sum
+}
+
+// raiseReferences has each lane that keeps a pair raise its reference to the largest score without noise of its column in the
+// group, if that is too far above it.
+func (c *samplers) raiseReferences(g group, elements []scanned) {
+	f, s := c.f, c.plan.Storage
+	var tops []ptx.F32
+	larger := func(d, x, y ptx.F32) { f.MaxF32(d, x, y) }
+	for i := range elements {
+		top := elements[i].bases[0]
+		for _, base := range elements[i].bases[1:] {
+			d := f.F32()
+			larger(d, top, base)
+			top = d
+		}
+		tops = append(tops, top)
+	}
+	top, scale := c.sums.fold(f, c.lane, tops, larger), f.F32("scale")
+	f.BarWarpSync(ptx.Imm(fullWarp)) // the references have been read
+	own := c.ownPair(g)
+	old, sum := c.kept(own.Off(s.Sums), "reference"), c.kept(own.Off(s.Sums+sumBytes*c.t.N), "sum")
+	in := inputs{f: map[ir.Input]ptx.F32{ir.InBase: top, ir.InLargest: old, ir.InScale: scale, ir.InMass: sum}}
+	if c.scaledSums() {
+		at := f.B32()
+		f.AddU32(at, c.at(g.columns, sumBytes), c.sums.row)
+		f.LdSharedF32(scale, at.Off(s.Scales))
+	}
+	rises := f.Pred("rises")
+	f.SetpF32(ptx.GT, rises, lower(f, c.sum.exponent, in), ptx.F32Imm(ir.SumLimit))
+	f.AndPred(rises, rises, c.sums.keeps)
+	reference := f.F32("reference")
+	f.MinF32(reference, top, ptx.F32Imm(math.MaxFloat32)) // of +inf the sum is infinite, not the reference
+	in.f[ir.InTop] = reference
+	f.StSharedF32(own.Off(s.Sums+sumBytes*c.t.N), lower(f, c.sum.rescaled, in)).If(rises)
+	f.StSharedF32(own.Off(s.Sums), reference).If(rises)
+	f.BarWarpSync(ptx.Imm(fullWarp))
+}
+
+// ownPair is the address of the pair that the thread keeps of a group, short of the storage's offset.
+func (c *samplers) ownPair(g group) ptx.B32 {
+	own := c.f.B32("own")
+	c.f.MadLoU32(own, g.columns, ptx.Imm(sumBytes), c.sums.own)
+	return own
+}
+
+// kept loads half of the pair that the thread keeps; lanes that keep none must not look at what others write.
+func (c *samplers) kept(at ptx.SharedAddr, name string) ptx.F32 {
+	x := c.f.F32(name)
+	c.f.MovF32(x, ptx.F32Imm(0))
+	c.f.LdSharedF32(x, at).If(c.sums.keeps)
+	return x
+}
+
+// columnValues loads a float32 for each element's column; at is the address of the thread's first column.
+func (c *samplers) columnValues(g group, at ptx.B32, offset int, wanted bool) (values []ptx.F32) {
+	if !wanted {
+		return nil
+	}
+	f := c.f
+	for i := 0; i < g.elements; {
+		run := 1
+		for run < 4 && i+run < g.elements && g.place(i+run) == g.place(i)+run {
+			run++
+		}
+		part, from := f.NewF32s("column_value", run), at.Off(offset+sumBytes*(g.first+g.place(i)))
+		if run == 2 {
+			f.LdSharedV2F32(part, from)
+		} else {
+			f.LdSharedV4F32(part, from)
+		}
+		values, i = append(values, part...), i+run
+	}
+	return values
+}

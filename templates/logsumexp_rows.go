@@ -1,0 +1,202 @@
+package templates
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/ptx"
+)
+
+// pair is a reference and a sum.
+type pair struct{ largest, sum ptx.F32 }
+
+// emptyPair is that of no tokens.
+func emptyPair(f *ptx.Func) pair {
+	p := pair{f.F32("largest"), f.F32("sum")}
+	f.MovF32(p.largest, ptx.F32Imm(-math.MaxFloat32))
+	f.MovF32(p.sum, ptx.F32Imm(0))
+	return p
+}
+
+// join adds two pairs of a row with a scale. It gives the same bits whichever comes first.
+func (c *samplers) join(a, b pair, scale ptx.F32) pair {
+	f := c.f
+	d, from := pair{f.F32("largest"), f.F32("sum")}, [2]ptx.F32{}
+	f.MaxF32(d.largest, a.largest, b.largest)
+	for i, p := range []pair{a, b} {
+		from[i] = lower(f, c.sum.rescaled, inputs{f: map[ir.Input]ptx.F32{
+			ir.InMass: p.sum, ir.InLargest: p.largest, ir.InTop: d.largest, ir.InScale: scale}})
+	}
+	f.AddF32(d.sum, from[0], from[1], ptx.RN)
+	return d
+}
+
+// sumTau is what the log-sum-exp divides scores without noise by: tau, or 1 for T = 0.
+func (c *samplers) sumTau(tau ptx.F32) ptx.F32 {
+	cold, d := c.f.Pred("cold"), c.f.F32("sum_tau")
+	c.f.SetpF32(ptx.EQ, cold, tau, ptx.F32Imm(0))
+	c.f.SelpF32(d, ptx.F32Imm(1), tau, cold)
+	return d
+}
+
+// rowScale computes a row's scale, log2(e) over its sumTau; past float32 it is the largest.
+func (c *samplers) rowScale(tau ptx.F32) ptx.F32 {
+	f := c.f
+	scale, wide := f.F32("scale"), f.F64()
+	f.MulF64(wide, reciprocal(f, widen(f, tau)), ptx.F64Imm(math.Log2E), ptx.RN)
+	f.CvtRnF32F64(scale, wide)
+	f.MinF32(scale, scale, ptx.F32Imm(math.MaxFloat32))
+	return scale
+}
+
+// emptySums empties a row's pairs.
+func (c *samplers) emptySums(inTile ptx.B32) {
+	at, empty := c.at(inTile, sumBytes), emptyPair(c.f)
+	for set := range c.plan.Pipeline.SumSets {
+		references := at.Off(c.plan.Storage.Sums + 2*sumBytes*c.t.N*set)
+		c.f.StSharedF32(references, empty.largest)
+		c.f.StSharedF32(references.Off(sumBytes*c.t.N), empty.sum)
+	}
+}
+
+// publishSums joins a row's pairs in the order of their sets, and leaves what they come to in the CTA's place of the row's
+// partial sums.
+func (c *samplers) publishSums(inTile, row ptx.B32, active ptx.Pred) {
+	f := c.f
+	at, scale := c.at(inTile, sumBytes), f.F32("scale")
+	if c.scaledSums() {
+		f.LdSharedF32(scale, at.Off(c.plan.Storage.Scales))
+	}
+	var total pair
+	for set := range c.plan.Pipeline.SumSets {
+		p, references := pair{f.F32("largest"), f.F32("sum")}, at.Off(c.plan.Storage.Sums+2*sumBytes*c.t.N*set)
+		f.LdSharedF32(p.largest, references)
+		f.LdSharedF32(p.sum, references.Off(sumBytes*c.t.N))
+		if set == 0 {
+			total = p
+			continue
+		}
+		total = c.join(total, p, scale)
+	}
+	cta := f.B32("cta")
+	f.MovB32(cta, ptx.CtaidX)
+	f.StGlobalV2F32(c.partial(row, cta), []ptx.F32{total.largest, total.sum}).If(active)
+}
+
+// partial is the address of a CTA's pair of a row.
+func (c *samplers) partial(row, cta ptx.B32) ptx.B64 {
+	f := c.f
+	index, ctas, addr := f.B32(), f.B32("ctas"), f.B64("partial_addr")
+	f.MovB32(ctas, ptx.NctaidX)
+	f.MadLoU32(index, row, ctas, cta)
+	f.MadWideU32(addr, index, ptx.Imm(2*sumBytes), c.partials)
+	return addr
+}
+
+// partialsAtOnce is the pairs that a lane has on their way at a time; two rounds serve every GPU that there is.
+const partialsAtOnce = 4
+
+// writeSums is the last CTA's: a warp joins a row's partial sums, in a fixed order, and writes the log-sum-exp.
+func (c *samplers) writeSums() {
+	f := c.f
+	f.Comment("Join the partial sums: a warp takes a row at a time.")
+	out, row, past := loadPointer(f, c.sig.logSumExp, "lse"), f.B32("sum_row"), f.Pred("past")
+	done := f.Label("sums_written")
+	f.ShrU32(row, c.thread, ptx.Imm(5))
+	loop := f.Here("sum_row")
+	f.SetpU32(ptx.GE, past, row, c.batch)
+	f.Bra(done).If(past)
+	tau, scale := c.sumConstants(row)
+	total := c.joinPartials(row, scale)
+	for step := warpSize / 2; step > 0; step /= 2 {
+		other := pair{f.F32(), f.F32()}
+		f.ShflSyncBflyB32(other.largest, total.largest, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
+		f.ShflSyncBflyB32(other.sum, total.sum, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
+		total = c.join(total, other, scale)
+	}
+	first := f.Pred("first_lane")
+	f.SetpU32(ptx.EQ, first, c.lane, ptx.Imm(0))
+	top := total.largest
+	if c.scaledSums() {
+		top = quotient(f, top, tau)
+	}
+	lse := lower(f, c.sum.logSum, inputs{f: map[ir.Input]ptx.F32{ir.InTop: top, ir.InMass: total.sum}})
+	f.StGlobalF32(rowAddr(f, out, row), lse).If(first)
+	f.AddU32(row, row, ptx.Imm(c.plan.Pipeline.Samplers/warpSize))
+	f.Bra(loop)
+	f.Place(done)
+	c.sync()
+}
+
+// sumConstants computes a row's sumTau and scale once more; neither is set without a temperature.
+func (c *samplers) sumConstants(row ptx.B32) (tau, scale ptx.F32) {
+	if !c.scaledSums() {
+		return tau, scale
+	}
+	t, least := c.f.F32("temperature"), c.f.F32("tau")
+	c.f.LdGlobalF32(t, c.perRow(c.temps, row, c.tempStride, 4))
+	c.f.MinF32(least, t, ptx.F32Imm(1))
+	tau = c.sumTau(least)
+	return tau, c.rowScale(tau)
+}
+
+// joinPartials joins every 32nd of a row's partial sums, from the lane's number on.
+func (c *samplers) joinPartials(row ptx.B32, scale ptx.F32) pair {
+	f := c.f
+	total, has := emptyPair(f), c.contributors(row)
+	cta, ctas, more, end := f.B32("cta"), f.B32("ctas"), f.Pred("more"), f.Label("partials_joined")
+	f.MovB32(ctas, ptx.NctaidX)
+	f.MovB32(cta, c.lane)
+	loop, start := f.Here("join_partials"), f.B32("first_cta")
+	f.SubU32(start, cta, c.lane)
+	f.SetpU32(ptx.LT, more, start, ctas)
+	f.Bra(end).IfNot(more)
+	var parts []pair
+	for range partialsAtOnce {
+		p, there := emptyPair(f), has(cta)
+		f.SetpAndU32(ptx.LT, there, cta, ctas, there)
+		f.LdGlobalV2F32([]ptx.F32{p.largest, p.sum}, c.partial(row, cta)).If(there)
+		f.AddU32(cta, cta, ptx.Imm(warpSize))
+		parts = append(parts, p)
+	}
+	for _, p := range parts {
+		sum := c.join(total, p, scale)
+		f.MovF32(total.largest, sum.largest)
+		f.MovF32(total.sum, sum.sum)
+	}
+	f.Bra(loop)
+	f.Place(end)
+	return total
+}
+
+// contributors returns what tells whether a CTA has had a tile of a row: nobody else has written its place. The items of the
+// row's column tile are `groups` in a row, and of these a cluster takes every stride-th.
+func (c *samplers) contributors(row ptx.B32) func(cta ptx.B32) ptx.Pred {
+	f := c.f
+	column, rank := f.B32("row_column"), f.B32()
+	f.DivU32(column, row, ptx.Imm(c.t.N))
+	if c.t.Split {
+		f.AndB32(rank, column, ptx.Imm(c.t.Cluster-1))
+		f.DivU32(column, column, ptx.Imm(c.t.Cluster))
+	}
+	start, whole := f.B32("first_cluster"), f.B32()
+	f.MulLoU32(start, column, c.groups)
+	f.DivU32(whole, start, c.stride)
+	f.MulLoU32(whole, whole, c.stride)
+	f.SubU32(start, start, whole)
+	return func(cta ptx.B32) ptx.Pred {
+		ahead, before, has := f.B32("ahead"), f.Pred("before"), f.Pred("has_row")
+		f.ShrU32(ahead, cta, ptx.Imm(bits.TrailingZeros(uint(c.t.Cluster))))
+		f.SetpU32(ptx.LT, before, ahead, start)
+		f.AddU32(ahead, ahead, c.stride).If(before)
+		f.SubU32(ahead, ahead, start)
+		f.SetpU32(ptx.LT, has, ahead, c.groups)
+		if c.t.Split {
+			mine := f.B32()
+			f.AndB32(mine, cta, ptx.Imm(c.t.Cluster-1))
+			f.SetpAndU32(ptx.EQ, has, mine, rank, has)
+		}
+		return has
+	}
+}
