@@ -68,7 +68,7 @@ var hopperGroupedFaults = []fault{
 	{"race of half the tokens", `shfl.sync.bfly.b32 +(%\w+), (%\w+), 4, 31, 0xffffffff;`, `mov.b32 $1, $2;`, 4},
 	{"columns exchanged", `(and.b32 +%r\d+, %lane), 16;(\s*setp.ne.u32 +%upper_half_2)`, `$1, 8;$2`, 0},
 	{"upper token of a pair taken for the lower", `add.u32 +%winner, %place, 8;`, `add.u32 %winner, %place, 0;`, 0},
-	{"the lower token of a pair never wins", `@%some_1 add.u32 +%winner, %place_1, 0;`, ``, 0},
+	{"the lower token of a pair never wins", `@%some add.u32 +%winner, %place_1, 0;`, ``, 0},
 	{"both tokens of a pair draw the same", `mul.lo.u32 +%high_12, %r\d+, 0xd2511f53;`, `mov.b32 %high_12, %high_11;`, 0},
 }
 
