@@ -76,11 +76,12 @@ func TestEveryCodeBoundsItsBlocks(t *testing.T) {
 	for _, high := range runEnds() {
 		code := NoiseCode(uint32(high))
 		for _, low := range []uint64{0, math.MaxUint32} {
-			for _, at := range [][2]float32{{0, 1}, {20.5, 1}, {-3, 0.7}, {1e30, 1e-30}, {5, 0}, {-1e-40, 1e-38}} {
+			for _, at := range [][2]float32{{0, 1}, {20.5, 1}, {-3, 0.7}, {1e30, 1e-30}, {5, 0}, {-1e-40, 1e-38}, {-math.MaxFloat32, 1}} {
 				for _, mass := range []float32{1, 16 * (1 + 0x1p-20)} {
 					in := blockValues(mass, high<<32|low)
 					in.F[InTop], in.F[InBase], in.F[InTau], in.F[InCode] = at[0], at[0], at[1], CodeValue(code)
 					s := Eval(score, in)
+					require.GreaterOrEqual(t, s, float32(-math.MaxFloat32), "finite scores reach the threshold that rows start from")
 					require.False(t, Eval(bound, in) < s, "word %x at %v", high, at)
 					require.False(t, code >= FloorCode && Eval(floor, in) > s, "word %x at %v", high, at)
 				}

@@ -87,6 +87,13 @@ func (c *samplers) compareBlocks(g group) {
 	hits, pending := c.elementBits(elements), f.B32("pending")
 	f.ReduxSyncOrB32(pending, hits, ptx.Imm(fullWarp))
 
+	c.eachElement(g, elements, hits, pending)
+	f.Place(done)
+}
+
+// eachElement scores the blocks of the elements whose bits are pending, one at a time; it uses the bits up.
+func (c *samplers) eachElement(g group, elements []scanned, hits, pending ptx.B32) {
+	f := c.f
 	index, rest, column := f.B32("pending_index"), f.B32(), f.B32("column")
 	bases := f.NewF32s("base", len(elements[0].tokens))
 	again := f.Here("score_element")
@@ -105,7 +112,6 @@ func (c *samplers) compareBlocks(g group) {
 	more := f.Pred("more")
 	f.SetpU32(ptx.NE, more, pending, ptx.Imm(0))
 	f.Bra(again).If(more)
-	f.Place(done)
 }
 
 // elementBits returns a bit for each element whose bound, by the thread's own tokens, reaches its row's threshold.
@@ -197,27 +203,14 @@ func (c *samplers) ofVocabulary(t blockTokens) (bases []ptx.F32) {
 // blockScore computes the score of the thread's block, the same bits in all its lanes. It is NaN if that of a token is.
 func (c *samplers) blockScore(t blockTokens, bases []ptx.F32, row rowRecord) ptx.F32 {
 	f, b := c.f, c.blocks
-	top := bases[0]
 	larger := func(d, x, y ptx.F32) { f.MaxF32(d, x, y, ptx.NaN) }
 	plus := func(d, x, y ptx.F32) { f.AddF32(d, x, y, ptx.RN) }
-	for _, base := range bases[1:] {
-		d := f.F32("top")
-		larger(d, top, base)
-		top = d
+	top := b.across(f, joined(f, "top", bases, larger), larger)
+	var terms []ptx.F32
+	for _, base := range bases {
+		terms = append(terms, lower(f, c.grouped.term, inputs{f: map[ir.Input]ptx.F32{ir.InBase: base, ir.InTop: top, ir.InTau: row.tau}}))
 	}
-	top = b.across(f, top, larger)
-	var mass ptx.F32
-	for i, base := range bases {
-		term := lower(f, c.grouped.term, inputs{f: map[ir.Input]ptx.F32{ir.InBase: base, ir.InTop: top, ir.InTau: row.tau}})
-		if i == 0 {
-			mass = term
-			continue
-		}
-		d := f.F32("mass")
-		plus(d, mass, term)
-		mass = d
-	}
-	mass = b.across(f, mass, plus)
+	mass := b.across(f, joined(f, "mass", terms, plus), plus)
 
 	block := f.B32("block")
 	f.ShrU32(block, t.id, ptx.Imm(4))
@@ -234,33 +227,46 @@ func (c *samplers) winner(t blockTokens, bases []ptx.F32, row rowRecord, members
 	f, b := c.f, c.blocks
 	values := c.race(t, bases, row)
 	larger := func(d, x, y ptx.F32) { f.MaxF32(d, x, y) }
-	best := values[0]
-	for _, v := range values[1:] {
-		d := f.F32("best")
-		larger(d, best, v)
-		best = d
-	}
-	best = b.across(f, best, larger)
+	best := b.across(f, joined(f, "best", values, larger), larger)
 	// Tokens of a lane are eight places apart, so that the first ones of all lanes come before the second ones.
 	id, ids := f.B32("winner"), f.B32("block_first")
 	f.AndB32(ids, t.id, ptx.Imm(0xFFFFFFF0))
 	for i := len(values) - 1; i >= 0; i-- {
-		wins, lanes, some, at := f.Pred("wins"), f.B32("lanes"), f.Pred("some"), f.B32()
-		f.SetpF32(ptx.EQ, wins, values[i], best)
-		f.VoteSyncBallotB32(lanes, wins, ptx.Imm(fullWarp))
-		f.AndB32(lanes, lanes, members)
-		f.BrevB32(at, lanes)
-		f.ClzB32(at, at)
-		at = b.place(f, at)
+		lanes, at := c.lowest(values[i], best, members)
 		f.AddU32(at, at, ids)
 		if i == len(values)-1 {
 			f.AddU32(id, at, ptx.Imm(int64(t.tokens[i].below)))
 			continue
 		}
+		some := f.Pred("some")
 		f.SetpU32(ptx.NE, some, lanes, ptx.Imm(0))
 		f.AddU32(id, at, ptx.Imm(int64(t.tokens[i].below))).If(some)
 	}
 	return id
+}
+
+// lowest finds those of some lanes that have the best value, and the place of the lowest in its block.
+func (c *samplers) lowest(value, best ptx.F32, members ptx.B32) (lanes, place ptx.B32) {
+	f := c.f
+	wins, at := f.Pred("wins"), f.B32()
+	lanes = f.B32("lanes")
+	f.SetpF32(ptx.EQ, wins, value, best)
+	f.VoteSyncBallotB32(lanes, wins, ptx.Imm(fullWarp))
+	f.AndB32(lanes, lanes, members)
+	f.BrevB32(at, lanes)
+	f.ClzB32(at, at)
+	return lanes, c.blocks.place(f, at)
+}
+
+// joined joins a thread's own values, from the first on.
+func joined(f *ptx.Func, name string, values []ptx.F32, join func(d, x, y ptx.F32)) ptx.F32 {
+	all := values[0]
+	for _, v := range values[1:] {
+		d := f.F32(name)
+		join(d, all, v)
+		all = d
+	}
+	return all
 }
 
 // race draws the thread's tokens and computes what they compete by.

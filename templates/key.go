@@ -17,6 +17,7 @@ const (
 const (
 	floatInf      = 0x7F800000
 	floatMinusInf = 0xFF800000
+	floatLeast    = 0xFF7FFFFF
 	floatNaN      = 0x7FFFFFFF
 )
 

@@ -101,6 +101,24 @@ func (s sums) fold(f *ptx.Func, lane ptx.B32, values []ptx.F32, join func(d, x, 
 // or not at all, and a factor of 1 changes nothing.
 func (c *samplers) addUp(g group, elements []scanned) {
 	f := c.f
+	plus := func(d, x, y ptx.F32) { f.AddF32(d, x, y, ptx.RN) }
+	var totals []ptx.F32
+	for _, exponents := range c.settledExponents(g, elements) {
+		var powers []ptx.F32
+		for _, x := range exponents {
+			powers = append(powers, lower(f, c.sum.power, inputs{f: map[ir.Input]ptx.F32{ir.InExponent: x}}))
+		}
+		totals = append(totals, joined(f, "powers", powers, plus))
+	}
+	total, own := c.sums.fold(f, c.lane, totals, plus), c.ownPair(g)
+	sum := c.kept(own.Off(c.plan.Storage.Sums+sumBytes*c.t.N), "sum")
+	f.AddF32(sum, sum, total, ptx.RN)
+	f.StSharedF32(own.Off(c.plan.Storage.Sums+sumBytes*c.t.N), sum).If(c.sums.keeps)
+}
+
+// settledExponents are the exponents of a group's tokens above references that have been raised where they had to be.
+func (c *samplers) settledExponents(g group, elements []scanned) [][]ptx.F32 {
+	f := c.f
 	scales, raised := c.columnValues(g, c.at(g.columns, sumBytes), c.plan.Storage.Scales, c.scaledSums()), f.B32("raised")
 	at := f.B32("columns_pairs")
 	f.MadLoU32(at, g.columns, ptx.Imm(sumBytes), c.sums.base)
@@ -116,16 +134,7 @@ func (c *samplers) addUp(g group, elements []scanned) {
 	f.MovB32(raised, ptx.Imm(1))
 	f.Bra(again)
 	f.Place(settled)
-
-	var totals []ptx.F32
-	for _, e := range exponents {
-		totals = append(totals, c.power(e))
-	}
-	plus := func(d, x, y ptx.F32) { f.AddF32(d, x, y, ptx.RN) }
-	total, own := c.sums.fold(f, c.lane, totals, plus), c.ownPair(g)
-	sum := c.kept(own.Off(c.plan.Storage.Sums+sumBytes*c.t.N), "sum")
-	f.AddF32(sum, sum, total, ptx.RN)
-	f.StSharedF32(own.Off(c.plan.Storage.Sums+sumBytes*c.t.N), sum).If(c.sums.keeps)
+	return exponents
 }
 
 // exponents are those of every element's tokens, and the largest of all.
@@ -153,37 +162,11 @@ func (c *samplers) exponents(elements []scanned, scales, references []ptx.F32) (
 	return all, most
 }
 
-// power adds up the powers of an element's exponents.
-func (c *samplers) power(exponents []ptx.F32) (sum ptx.F32) {
-	for i, x := range exponents {
-		p := lower(c.f, c.sum.power, inputs{f: map[ir.Input]ptx.F32{ir.InExponent: x}})
-		if i == 0 {
-			sum = p
-			continue
-		}
-		d := c.f.F32()
-		c.f.AddF32(d, sum, p, ptx.RN)
-		sum = d
-	}
-	return sum
-}
-
 // raiseReferences has each lane that keeps a pair raise its reference to the largest score without noise of its column in the
 // group, if that is too far above it.
 func (c *samplers) raiseReferences(g group, elements []scanned) {
 	f, s := c.f, c.plan.Storage
-	var tops []ptx.F32
-	larger := func(d, x, y ptx.F32) { f.MaxF32(d, x, y) }
-	for i := range elements {
-		top := elements[i].bases[0]
-		for _, base := range elements[i].bases[1:] {
-			d := f.F32()
-			larger(d, top, base)
-			top = d
-		}
-		tops = append(tops, top)
-	}
-	top, scale := c.sums.fold(f, c.lane, tops, larger), f.F32("scale")
+	top, scale := c.columnTop(elements), f.F32("scale")
 	f.BarWarpSync(ptx.Imm(fullWarp)) // the references have been read
 	own := c.ownPair(g)
 	old, sum := c.kept(own.Off(s.Sums), "reference"), c.kept(own.Off(s.Sums+sumBytes*c.t.N), "sum")
@@ -202,6 +185,16 @@ func (c *samplers) raiseReferences(g group, elements []scanned) {
 	f.StSharedF32(own.Off(s.Sums+sumBytes*c.t.N), lower(f, c.sum.rescaled, in)).If(rises)
 	f.StSharedF32(own.Off(s.Sums), reference).If(rises)
 	f.BarWarpSync(ptx.Imm(fullWarp))
+}
+
+// columnTop is the largest score without noise of the column whose pair the thread keeps, unless it is NaN.
+func (c *samplers) columnTop(elements []scanned) ptx.F32 {
+	larger := func(d, x, y ptx.F32) { c.f.MaxF32(d, x, y) }
+	var tops []ptx.F32
+	for i := range elements {
+		tops = append(tops, joined(c.f, "top", elements[i].bases, larger))
+	}
+	return c.sums.fold(c.f, c.lane, tops, larger)
 }
 
 // ownPair is the address of the pair that the thread keeps of a group, short of the storage's offset.

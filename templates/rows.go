@@ -75,7 +75,6 @@ func (c *samplers) publishRow(inTile, row ptx.B32) {
 
 // rowRecord is what the epilogue loads for a row of the tile: alpha and tau, the score that a token must reach, and a cap on
 // what it is held to reach. The cap is NaN, which caps nothing, or -inf for a row that is settled: past the batch, or failed.
-// The threshold starts as NaN, which everything reaches.
 type rowRecord struct{ alpha, tau, threshold, cap ptx.F32 }
 
 // Offsets in a record.
@@ -115,7 +114,7 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	}
 	open := f.Pred("open")
 	f.SetpU32(ptx.EQ, open, high, ptx.Imm(keyEmpty))
-	f.MovB32(r.threshold, ptx.Imm(floatNaN)).If(open)
+	f.MovB32(r.threshold, ptx.Imm(c.openThreshold())).If(open)
 	f.MovB32(r.cap, ptx.Imm(floatNaN)).If(open)
 	if c.scaledSums() {
 		f.MovF32(scale, c.rowScale(c.sumTau(r.tau))).If(open)
@@ -132,6 +131,16 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	if c.c.Sampler.Random() {
 		f.StSharedV4B32(c.at(inTile, 16).Off(c.plan.Storage.Noise), noise)
 	}
+}
+
+// openThreshold is what a row's threshold starts as: NaN, which everything reaches. Where blocks are scored as a whole it is the
+// least finite number, which blocks without an allowed token do not reach: where few tokens are allowed these are nearly all.
+// Whatever is finite does: no ceiling of the noise is below 0, and no noise is large enough to take a finite score to -inf.
+func (c *samplers) openThreshold() int64 {
+	if c.c.Sampler == ir.Grouped {
+		return floatLeast
+	}
+	return floatNaN
 }
 
 // rowConstants computes the words that the calls of a row share.

@@ -83,11 +83,17 @@ func TestTensorCoresInMainLoop(t *testing.T) {
 	_ = g.Wait()
 }
 
-// everyWidth emits kernels of each tile width, alone and in clusters of two: every transform, sampled, with scores.
+// everyWidth emits kernels of each tile width, alone and in clusters of two, with scores: token by token with every transform,
+// and by blocks with sums in a pass of their own.
 func everyWidth(t *testing.T, a arch.Arch) (out []*gen.Artifact) {
-	chain, err := ir.ParseChain("scale=0.5,softcap=30,bias=rows,mask,temperature")
+	all, err := ir.ParseChain("scale=0.5,softcap=30,bias=rows,mask,temperature")
 	require.NoError(t, err)
-	c := ir.Computation{Chain: chain, Score: true}
+	out = ofEveryWidth(t, a, ir.Computation{Chain: all, Score: true})
+	warm := ir.Computation{Chain: ir.Chain{Temperature: true}, Sampler: ir.Grouped, Score: true, LogSumExp: true}
+	return append(out, ofEveryWidth(t, a, warm)...)
+}
+
+func ofEveryWidth(t *testing.T, a arch.Arch, c ir.Computation) (out []*gen.Artifact) {
 	for _, n := range tiling.Widths(a, 1024) {
 		usual, err := tiling.Default(a, c, n)
 		require.NoError(t, err)
