@@ -66,7 +66,7 @@ func TestLogSumExpIsTheSamplersBusiness(t *testing.T) {
 // A kernel's way to the sum, in float32 and in an order of its own, stays within the bound.
 func TestLogSumExpBoundsHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 4))
-	for range 300 {
+	for range draws(300, 3000) {
 		r := randomRequest(1+rng.IntN(4), 1+rng.IntN(3000), 1+rng.IntN(300))
 		randomChain(rng, r)
 		r.Computation.LogSumExp = true

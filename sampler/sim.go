@@ -186,32 +186,35 @@ func perRow(n int) uint32 {
 }
 
 func (m *simMemory) result(b *batch, spec Spec) *Result {
-	words := func(block *sim.Block) []uint32 {
-		raw, out := make([]byte, 4*b.rows), make([]uint32, b.rows)
-		block.Read(0, raw)
-		for i := range out {
-			out[i] = binary.LittleEndian.Uint32(raw[4*i:])
-		}
-		return out
-	}
-	floats := func(block *sim.Block) (out []float32) {
-		for _, x := range words(block) {
-			out = append(out, math.Float32frombits(x))
-		}
-		return out
-	}
 	res := &Result{}
-	for _, t := range words(m.tokens) {
+	for _, t := range m.words(m.tokens, b.rows) {
 		res.Tokens = append(res.Tokens, int32(t))
 	}
-	for _, s := range words(m.status) {
+	for _, s := range m.words(m.status, b.rows) {
 		res.Status = append(res.Status, ir.Status(s))
 	}
 	if spec.Score {
-		res.Scores = floats(m.scores)
+		res.Scores = m.floats(m.scores, b.rows)
 	}
 	if spec.LogSumExp {
-		res.LogSumExp = floats(m.lse)
+		res.LogSumExp = m.floats(m.lse, b.rows)
 	}
 	return res
+}
+
+// words reads what a kernel has written for the rows.
+func (m *simMemory) words(block *sim.Block, rows int) []uint32 {
+	raw, out := make([]byte, 4*rows), make([]uint32, rows)
+	block.Read(0, raw)
+	for i := range out {
+		out[i] = binary.LittleEndian.Uint32(raw[4*i:])
+	}
+	return out
+}
+
+func (m *simMemory) floats(block *sim.Block, rows int) (out []float32) {
+	for _, x := range m.words(block, rows) {
+		out = append(out, math.Float32frombits(x))
+	}
+	return out
 }

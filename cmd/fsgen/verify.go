@@ -31,7 +31,8 @@ var verifyCommand = &command{
 	},
 }
 
-func runVerify(ctx context.Context, e *env, device string, o verify.Options) error {
+// checkVerify refuses what is wrong on any device.
+func checkVerify(device string, o verify.Options) error {
 	if !slices.Contains(verify.Suites(), o.Suite) {
 		return usagef("--suite: unknown suite %q%s: want one of %s", o.Suite, suggest(o.Suite, verify.Suites()), strings.Join(verify.Suites(), ", "))
 	}
@@ -45,6 +46,13 @@ func runVerify(ctx context.Context, e *env, device string, o verify.Options) err
 	}
 	if o.Draws < 0 {
 		return usagef("--draws is %d: want 0 or more", o.Draws)
+	}
+	return nil
+}
+
+func runVerify(ctx context.Context, e *env, device string, o verify.Options) error {
+	if err := checkVerify(device, o); err != nil {
+		return err
 	}
 	dev, err := openDevice(e, device)
 	if err != nil {

@@ -173,6 +173,9 @@ func (l *lens) onlyFrom(row int) *lens {
 
 // Without a fault, the plain grouped sampler passes: what fails above fails for its fault alone.
 func TestPlainGroupingPasses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: not under -short")
+	}
 	dev := grouping{}.lens()
 	dev.target = device{cpu(t)}
 	for _, suite := range []string{"quick", "degenerate"} {
