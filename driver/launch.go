@@ -121,7 +121,7 @@ func writeLaunch(block []byte, cfg *LaunchConfig, stream uintptr) {
 
 // Launch enqueues a kernel. It allocates nothing, never waits for the device, and may be captured into a graph. The
 // parameters are copied before it returns; params may be nil for a kernel without any. On top of the driver's own time
-// it takes about 0.4 microseconds, half of it for the three calls into C.
+// it takes about 0.2 microseconds, nearly half of it for the crossing into C.
 func (s *Stream) Launch(fn *Function, cfg LaunchConfig, params *Params) error {
 	err := s.use()
 	if err == nil {
