@@ -3,6 +3,8 @@ package sampler
 import (
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/autotune"
 	"github.com/fsgen/fsgen/gen"
@@ -68,14 +70,25 @@ func (s Spec) buckets(a arch.Arch, shape ir.Shape, layout Layout, t *tuner) ([]b
 	if s.Tuning == Untuned || s.Exhaustive { // an exhaustive kernel is not the one that was measured
 		t = nil
 	}
-	var out []bucket
-	for _, n := range tiling.Widths(a, s.MaxBatch) {
+	return t.chooseAll(r, tiling.Widths(a, s.MaxBatch))
+}
+
+// chooseAll emits the kernels of all buckets side by side: each takes milliseconds, and a plan from the kernel cache not
+// much more than that.
+func (t *tuner) chooseAll(r gen.Request, widths []int) ([]bucket, error) {
+	out := make([]bucket, len(widths))
+	var group errgroup.Group
+	for i, n := range widths {
+		r := r
 		r.Batch = n
-		c, err := t.choose(r)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, bucket{n, c})
+		group.Go(func() error {
+			c, err := t.choose(r)
+			out[i] = bucket{n, c}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
 	return out, nil
 }
