@@ -221,3 +221,33 @@ func BenchmarkLaunch(b *testing.B) {
 		})
 	}
 }
+
+func TestColdStart(t *testing.T) {
+	f := openFake(t)
+	l, _ := f.launcher(Spec{MaxBatch: 8}, 8)
+	head := &Head{b: l.plan.head, shape: l.plan.head.shape}
+	linked, loaded := f.calls("cuLinkComplete"), f.calls("cuModuleLoadDataEx")
+	kernels, plan, err := head.ColdStart(t.Context(), Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: 256, Tuning: Untuned})
+	require.NoError(t, err)
+	require.Len(t, kernels, 8)
+	whole := 0
+	for _, c := range append(kernels, plan) {
+		assert.True(t, c.Emit > 0 && c.PTX > 0 && c.Cached > 0, "%+v", c)
+		t.Logf("%-50s emit %v, from PTX %v, cached %v: the host's share", c.Kernel, c.Emit, c.PTX, c.Cached)
+		if c.Whole {
+			whole++
+		}
+	}
+	assert.Equal(t, "all 8", plan.Kernel)
+	linked, loaded = f.calls("cuLinkComplete")-linked, f.calls("cuModuleLoadDataEx")-loaded
+	assert.Equal(t, 4*len(kernels), loaded, "each by itself and with the others, twice")
+	assert.Equal(t, 2*(len(kernels)-(whole-1)), linked, "each by itself and with the others, once")
+
+	cpu, err := Open(CPU)
+	require.NoError(t, err)
+	h, err := cpu.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 80), Hidden: 8}, Vocab: 10, Hidden: 8})
+	require.NoError(t, err)
+	_, _, err = h.ColdStart(t.Context(), Spec{})
+	var input *InputError
+	assert.ErrorAs(t, err, &input)
+}

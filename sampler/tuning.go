@@ -62,7 +62,7 @@ func (s Spec) buckets(a arch.Arch, shape ir.Shape, layout Layout, t *tuner) ([]b
 		}
 		return []bucket{{s.Artifact.Manifest.Tile.Width(), autotune.Choice{Artifact: s.Artifact}}}, nil
 	}
-	r := gen.Request{Arch: a, Computation: s.Computation(), Shape: shape, Tile: s.Tile, Options: templates.Options{Exhaustive: s.Exhaustive, Weights: layout}}
+	r := s.request(a, shape, layout, s.Tile)
 	if s.Tile != (tiling.Tile{}) {
 		k, err := gen.Emit(r)
 		return []bucket{{s.Tile.Width(), autotune.Choice{Artifact: k, CTAs: s.CTAs}}}, err
@@ -71,6 +71,11 @@ func (s Spec) buckets(a arch.Arch, shape ir.Shape, layout Layout, t *tuner) ([]b
 		t = nil
 	}
 	return t.chooseAll(r, tiling.Widths(a, s.MaxBatch))
+}
+
+// request asks for the kernel of a tile, or, if that is zero, of the batch that is filled in later.
+func (s Spec) request(a arch.Arch, shape ir.Shape, layout Layout, tile tiling.Tile) gen.Request {
+	return gen.Request{Arch: a, Computation: s.Computation(), Shape: shape, Tile: tile, Options: templates.Options{Exhaustive: s.Exhaustive, Weights: layout}}
 }
 
 // chooseAll emits the kernels of all buckets side by side: each takes milliseconds, and a plan from the kernel cache not
