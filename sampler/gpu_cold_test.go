@@ -38,13 +38,17 @@ func TestGPUColdStart(t *testing.T) {
 	}
 }
 
-// inTime writes a time in milliseconds, marked if it is over its budget.
+// inTime writes a time, marked if it is over its budget.
 func inTime(d, budget time.Duration) string {
 	mark := " "
 	if d > budget {
 		mark = "!"
 	}
-	return (d.Round(10 * time.Microsecond)).String() + mark
+	digit := 10 * time.Microsecond
+	if budget < time.Millisecond {
+		digit = 10 * time.Nanosecond
+	}
+	return d.Round(digit).String() + mark
 }
 
 func cachedBy(c ColdStart) string {
