@@ -42,11 +42,29 @@ func (r *rig) floors() ([]Contender, error) {
 }
 
 // floorContenders launch the stream kernel with one CTA, which its shared memory fills, on each multiprocessor.
-func (r *rig) floorContenders(fn *driver.Function) ([]Contender, error) {
+func (r *rig) floorContenders(fn *driver.Function) (list []Contender, err error) {
 	ctas, err := r.gpu.Attribute(driver.Multiprocessors)
 	if err != nil {
 		return nil, err
 	}
+	params, err := r.floorParams()
+	if err != nil {
+		return nil, err
+	}
+	for _, launch := range r.cfg.Launches {
+		cfg := driver.LaunchConfig{Grid: driver.Dim3{X: uint32(ctas)}, Block: driver.Dim3{X: templates.StreamThreads},
+			SharedBytes: templates.StreamShared, Programmatic: launch == Overlap}
+		c, err := r.graph(&r.Scope, Floor, fmt.Sprintf("%s, %d CTAs", templates.StreamEntry, ctas), func() error { return r.stream.Launch(fn, cfg, params) })
+		if err != nil {
+			return nil, err
+		}
+		c.Launch = launch
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+func (r *rig) floorParams() (*driver.Params, error) {
 	sink, err := alloc(r.ctx, &r.Scope, 4)
 	if err != nil {
 		return nil, err
@@ -58,16 +76,5 @@ func (r *rig) floorContenders(fn *driver.Function) ([]Contender, error) {
 	params.SetPtr(0, r.weights.Ptr())
 	params.SetUint32(1, uint32(r.weights.Size()/templates.StreamBlock))
 	params.SetPtr(2, sink.Ptr())
-	cfg := driver.LaunchConfig{Grid: driver.Dim3{X: uint32(ctas)}, Block: driver.Dim3{X: templates.StreamThreads}, SharedBytes: templates.StreamShared}
-	var list []Contender
-	for _, launch := range r.cfg.Launches {
-		cfg.Programmatic = launch == Overlap
-		c, err := r.graph(&r.Scope, Floor, fmt.Sprintf("%s, %d CTAs", templates.StreamEntry, ctas), func() error { return r.stream.Launch(fn, cfg, params) })
-		if err != nil {
-			return nil, err
-		}
-		c.Launch = launch
-		list = append(list, c)
-	}
-	return list, nil
+	return params, nil
 }
