@@ -10,17 +10,21 @@ Peers, each where its package is installed:
     flashinfer         the logits over T, then flashinfer.sampling.sampling_from_logits
 
 The data has the schema of `fsgen bench --json`, without a floor. What is missing is said on standard error and in the
-data. Times of two processes are compared through the peer that both have: time / cublas.
+data. Times of two processes are compared through the peer that both have: time / cublas. --dry-run says what would be
+timed, and what is installed for it, without importing any of it.
 """
 
 import argparse
 import datetime
+import importlib
+import importlib.metadata
+import importlib.util
 import inspect
 import json
 import statistics
 import sys
 
-SCHEMA = 1
+SCHEMA = 2
 BATCHES = "1,8,16,32,64,128,256"
 
 
@@ -80,6 +84,31 @@ def interleave(contenders, warm_ups, replays, launches):
     return times
 
 
+def optional(name):
+    """A module and why it is not there: packages of GPUs fail to import in more ways than by not being installed."""
+    try:
+        return importlib.import_module(name), None
+    except Exception as err:
+        return None, err
+
+
+def installed(module, package):
+    """The version of an installed package, without importing it; None if there is none."""
+    try:
+        if importlib.util.find_spec(module) is None:
+            return None
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "of unknown version"
+    except (ImportError, ValueError):
+        return None
+
+
+# What each peer needs: module and package names.
+TORCH, FLASHINFER = ("torch", "torch"), ("flashinfer", "flashinfer-python")
+PEERS = {"cublas": [TORCH], "torch-multinomial": [TORCH], "flashinfer": [TORCH, FLASHINFER]}
+
+
 class Peers:
     """The peers over one head on the current GPU."""
 
@@ -87,7 +116,13 @@ class Peers:
         self.torch = torch
         self.args = args
         self.skipped = []
+        self.flashinfer = None
+        if "flashinfer" in args.peers:
+            self.flashinfer, why = optional("flashinfer.sampling")
+            if why is not None:
+                self.skip("flashinfer", why)
         torch.manual_seed(1)
+        torch.set_grad_enabled(False)
         self.weights = torch.empty(args.vocab, args.hidden, dtype=torch.bfloat16, device="cuda")
         self.weights.normal_(0, args.hidden**-0.5)
 
@@ -97,30 +132,34 @@ class Peers:
         self.skipped.append({"contender": contender, "why": text})
 
     def functions(self, batch):
-        """The peers at a batch size: name, description, and what launches it once."""
+        """The peers at a batch size: name, description, and what makes the function that launches it once."""
         torch = self.torch
         linear = torch.nn.functional.linear
         w = self.weights
         h = torch.randn(batch, self.args.hidden, dtype=torch.bfloat16, device="cuda")
         t = 0.7 + 0.2 * (torch.arange(batch, device="cuda") % 5).float().unsqueeze(1)
 
-        def multinomial(h, w, t):
-            return torch.multinomial(torch.softmax(linear(h, w).float() / t, dim=-1), 1)
+        def compiled(f):
+            # A graph is captured here for every peer alike, so that torch.compile is not to make its own.
+            return torch.compile(f, mode="max-autotune-no-cudagraphs", dynamic=False)
 
-        # A graph is captured here for every peer alike, so that torch.compile is not to make its own.
-        compiled = torch.compile(multinomial, mode="max-autotune-no-cudagraphs", dynamic=False)
-        yield "cublas", f"torch {torch.__version__}, linear", lambda: linear(h, w)
-        yield "torch-multinomial", f"torch {torch.__version__}, torch.compile, softmax, multinomial", lambda: compiled(h, w, t)
-        try:
-            import flashinfer
-        except ImportError:
-            return
-        scaled = torch.compile(lambda h, w, t: linear(h, w).float() / t, mode="max-autotune-no-cudagraphs", dynamic=False)
-        sample = flashinfer.sampling.sampling_from_logits
-        # A seed of our own where the version takes one: reading the generator's state is not allowed in a capture.
-        known = inspect.signature(sample).parameters
-        seed = {"seed": 1, "offset": 0} if "seed" in known and "offset" in known else {}
-        yield "flashinfer", f"flashinfer {flashinfer.__version__}, sampling_from_logits", lambda: sample(scaled(h, w, t), **seed)
+        def multinomial():
+            f = compiled(lambda h, w, t: torch.multinomial(torch.softmax(linear(h, w).float() / t, dim=-1), 1))
+            return lambda: f(h, w, t)
+
+        def gumbel():
+            scaled = compiled(lambda h, w, t: linear(h, w).float() / t)
+            sample = self.flashinfer.sampling_from_logits
+            # A seed of our own where the version takes one: reading the generator's state is not allowed in a capture.
+            known = inspect.signature(sample).parameters
+            seed = {"seed": 1, "offset": 0} if "seed" in known and "offset" in known else {}
+            return lambda: sample(scaled(h, w, t), **seed)
+
+        version = installed(*FLASHINFER)
+        return [
+            ("cublas", f"torch {torch.__version__}, linear", lambda: lambda: linear(h, w)),
+            ("torch-multinomial", f"torch {torch.__version__}, torch.compile, softmax, multinomial", multinomial),
+        ] + [("flashinfer", f"flashinfer {version}, sampling_from_logits", gumbel)] * (self.flashinfer is not None)
 
     def graph(self, launch):
         """Captures launches in a graph; returns what replays it and gives milliseconds."""
@@ -132,6 +171,7 @@ class Peers:
                 out = launch()
         torch.cuda.current_stream().wait_stream(side)
         self.check(out)
+        del out
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for _ in range(self.args.launches):
@@ -149,6 +189,8 @@ class Peers:
 
     def check(self, out):
         """Tokens lie in the vocabulary; logits are finite."""
+        if isinstance(out, (tuple, list)):  # some versions give a status too
+            out = out[0]
         if out.is_floating_point():
             ok = bool(self.torch.isfinite(out).all())
         else:
@@ -157,15 +199,25 @@ class Peers:
             raise RuntimeError("the outputs are neither tokens nor finite logits")
 
     def measure(self, batch):
+        # The compiler counts what it made of one function, over all batch sizes, and gives up beyond eight, silently.
+        reset = getattr(getattr(self.torch, "compiler", None), "reset", None)
+        if reset is not None:
+            reset()
         names, contenders = {}, []
-        for name, kernel, launch in self.functions(batch):
+        for name, kernel, make in self.functions(batch):
+            if name not in self.args.peers:
+                continue
             try:
-                contenders.append((name, self.graph(launch)))
+                contenders.append((name, self.graph(make())))
                 names[name] = kernel
             except Exception as err:  # one peer that does not work leaves the others
                 self.skip(f"{name} at batch {batch}", err)
+                self.torch.cuda.synchronize()  # unless it has taken the device along: this raises then
         times = interleave(contenders, self.args.warm_ups, self.args.replays, self.args.launches)
-        return [result(batch, name, names[name], times[name]) for name, _ in contenders]
+        results = [result(batch, name, names[name], times[name]) for name, _ in contenders]
+        contenders.clear()  # and with the graphs their memory
+        self.torch.cuda.empty_cache()
+        return results
 
 
 def driver_version():
@@ -193,31 +245,63 @@ def parse(argv):
     p.add_argument("--replays", type=int, default=21)
     p.add_argument("--warm-ups", type=int, default=5)
     p.add_argument("--out", default="", help="file for the data, as JSON")
+    p.add_argument("--peers", default=",".join(PEERS), help="which to time, of " + ", ".join(PEERS))
+    p.add_argument("--dry-run", action="store_true", help="print the plan; needs neither torch nor a GPU")
     args = p.parse_args(argv)
     if args.replays < 9 or args.replays % 2 == 0:
         p.error("--replays: want an odd number of 9 or more")
-    args.batches = [int(b) for b in args.batch.split(",")]
+    if min(args.vocab, args.hidden, args.launches) < 1 or args.warm_ups < 0:
+        p.error("--vocab, --hidden, --launches: want 1 or more; --warm-ups: 0 or more")
+    try:
+        args.batches = [int(b) for b in args.batch.split(",")]
+    except ValueError:
+        args.batches = []
+    if not args.batches or min(args.batches) < 1 or len(set(args.batches)) < len(args.batches):
+        p.error(f"--batch: {args.batch!r}: want numbers from 1, each once, such as {BATCHES}")
+    args.peers = args.peers.split(",")
+    for name in args.peers:
+        if name not in PEERS:
+            p.error(f"--peers: unknown {name!r}: want some of {', '.join(PEERS)}")
     return args
+
+
+def dry_run(args):
+    """Prints what would be timed, how, and what is there for it."""
+    weights = 2 * args.vocab * args.hidden / 1e9
+    print(f"{args.model or 'a head'}: V = {args.vocab}, D = {args.hidden}, {weights:.2f} GB of weights in bf16")
+    rounds = f"{args.warm_ups} rounds to warm up and {args.replays} that count"
+    print(f"batch sizes {', '.join(map(str, args.batches))}: graphs of {args.launches} launches, in turn, {rounds}")
+    logits = 4 * max(args.batches) * args.vocab / 1e9
+    print(f"{weights + 4 * logits:.1f} GB of device memory or more: the weights, and some logits of {logits:.2f} GB in float32")
+    for name in args.peers:
+        versions = [(package, installed(module, package)) for module, package in PEERS[name]]
+        print(f"{name:<18} " + ", ".join(f"{package} {v or 'is missing'}" for package, v in versions))
+    if args.out:
+        print(f"data to {args.out}")
 
 
 def main(argv):
     args = parse(argv)
-    try:
-        import torch
-    except ImportError as err:
-        print(f"peers: nothing to time: {err}", file=sys.stderr)
+    if args.dry_run:
+        dry_run(args)
+        return 0
+    torch, why = optional("torch")
+    if torch is None:
+        print(f"peers: nothing to time: {why}", file=sys.stderr)
         return 3
     if not torch.cuda.is_available():
         print("peers: nothing to time: torch finds no GPU", file=sys.stderr)
         return 3
     peers = Peers(torch, args)
-    try:
-        import flashinfer  # noqa: F401
-    except ImportError as err:
-        peers.skip("flashinfer", err)
     results = []
-    for batch in args.batches:
-        results += peers.measure(batch)
+    try:
+        for batch in args.batches:
+            results += peers.measure(batch)
+    except Exception as err:  # the device is gone; what has been timed before stands
+        peers.skip(f"the rest from batch {batch} on", err)
+    if not results:
+        print("peers: nothing was timed", file=sys.stderr)
+        return 1
     rep = report(args, torch.cuda.get_device_name(), driver_version(), results, peers.skipped)
     if args.out:
         with open(args.out, "w", encoding="ascii") as f:

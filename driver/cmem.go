@@ -98,11 +98,11 @@ func (f *frame) cBytes(w, n int) []byte {
 	return unsafe.Slice((*byte)(p), n)
 }
 
-// frame is the scratch memory of one driver call at a time: its argument words, and outside the Go heap its
-// out-parameters. The first words of mem are outs for the caller; the rest is laid out as each call needs.
+// frame is the scratch memory of one driver call at a time: the call, and outside the Go heap its out-parameters. The first
+// words of mem are outs for the caller; the rest is laid out as each call needs.
 type frame struct {
-	args [12]uintptr // cuTensorMapEncodeTiled takes 12
-	one  [1]uintptr  // for the calls around the call
+	call bracketed
+	one  [1]uintptr // for calls of one argument around the call
 	mem  []byte
 }
 
@@ -146,6 +146,9 @@ func (f *frame) out(w int) uintptr {
 	*at[uint64](f.mem, 8*w) = 0
 	return address(f.mem) + uintptr(8*w)
 }
+
+// poppedAt is where the context that a call pops goes.
+func (f *frame) poppedAt() uintptr { return address(f.mem) + 8*popWord }
 
 // word returns out-parameter w as the driver left it; word32 and int return narrower ones.
 func (f *frame) word(w int) uint64   { return *at[uint64](f.mem, 8*w) }

@@ -128,23 +128,10 @@ func (p *primary) try(f *frame, s symbol, args ...uintptr) (Code, error) {
 	if err != nil {
 		return success, err
 	}
-	n := copy(f.args[:], args)
-	return p.invoke(f, fn, n), nil
-}
-
-// invoke calls fn with the first n argument words of the frame and the context current. The thread is locked from
-// push to pop, since the driver's context stack belongs to it; the caller's context is current again afterwards.
-func (p *primary) invoke(f *frame, fn uintptr, n int) Code {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if code := p.pushCurrent(f); code != success {
-		return code
-	}
-	code := invoke(fn, f.args[:n])
-	if popped := p.popCurrent(f); code == success {
-		code = popped
-	}
-	return code
+	c := &f.call
+	copy(c.args[:], args)
+	c.push, c.fn, c.pop, c.ctx, c.popped = p.push, fn, p.pop, p.handle, f.poppedAt()
+	return f.bracket(), nil
 }
 
 func (p *primary) pushCurrent(f *frame) Code {
@@ -153,7 +140,7 @@ func (p *primary) pushCurrent(f *frame) Code {
 }
 
 func (p *primary) popCurrent(f *frame) Code {
-	f.one[0] = address(f.mem) + 8*popWord
+	f.one[0] = f.poppedAt()
 	return invoke(p.pop, f.one[:])
 }
 

@@ -8,8 +8,11 @@
 // # Goroutines and threads
 //
 // The driver keeps its current context per operating-system thread, and goroutines wander between threads. So every
-// call here locks its goroutine to the thread, pushes the context, calls, and pops again: any goroutine may call
-// anything, and whatever context a thread had before is current again afterwards. All methods may be called
+// call here pushes the context, calls, and pops again, without leaving the thread: any goroutine may call anything, and
+// whatever context a thread had before is current again afterwards. On amd64 the three are one crossing into C, during which
+// a goroutine cannot wander; elsewhere it is locked to its thread meanwhile. Leaving the context current would save the push
+// and the pop, but a library that shares the thread, such as the CUDA runtime, would then work on another device than it
+// was told. All methods may be called
 // concurrently, except those of [Params], which say so if they are.
 //
 // # Memory

@@ -219,6 +219,9 @@ func TestGPULaunchAndGraph(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
+	if programmatic, all, known := programmaticEdges(t, g, graph); known {
+		assert.Equal(t, []int{19, 19}, []int{programmatic, all}, "edges between 20 launches")
+	}
 	exec, err := graph.Instantiate()
 	require.NoError(t, err)
 	require.NoError(t, graph.Close())
@@ -228,6 +231,37 @@ func TestGPULaunchAndGraph(t *testing.T) {
 	}
 	check(119)
 	require.NoError(t, exec.Close())
+}
+
+// programmaticEdges counts the edges of a graph that are programmatic, and all of them, if the driver tells (CUDA 12.3).
+func programmaticEdges(t *testing.T, g *gpu, graph *Graph) (programmatic, all int, known bool) {
+	t.Helper()
+	fn, err := dlsym(g.dev.drv.handle, "cuGraphGetEdges_v2")
+	if err != nil {
+		t.Log(err)
+		return 0, 0, false
+	}
+	const room = 64
+	block, err := newBlock(8 + 3*8*room)
+	require.NoError(t, err)
+	defer freeBlock(block)
+	*at[uint64](block, 0) = room
+	base := address(block)
+	from, to, data := base+8, base+8+8*room, base+8+16*room
+	require.NoError(t, g.Do(func() error {
+		if code := invoke(fn, []uintptr{graph.handle, from, to, data, base}); code != success {
+			return code
+		}
+		return nil
+	}))
+	all = int(*at[uint64](block, 0))
+	for i := range all {
+		const kind, programmaticKind = 2, 1 // CUgraphEdgeData.type, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC
+		if block[8+16*room+8*i+kind] == programmaticKind {
+			programmatic++
+		}
+	}
+	return programmatic, all, true
 }
 
 func TestGPUClusters(t *testing.T) {

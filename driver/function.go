@@ -161,6 +161,7 @@ func (fn *Function) MaxActiveClusters(cfg LaunchConfig) (int, error) {
 	f := getFrame()
 	defer putFrame(f)
 	block := f.mem[frameSpace:]
+	cfg.Programmatic = false // says nothing about what fits
 	writeLaunch(block, &cfg, 0)
 	err := fn.mod.primary.call(f, cuOccupancyMaxActiveClusters, f.out(0), fn.handle, address(block))
 	if err != nil {

@@ -26,8 +26,11 @@ type LaunchConfig struct {
 	Cluster Dim3
 	// SharedBytes is the dynamic shared memory of a block; more than 48 KiB needs Function.SetMaxDynamicShared.
 	SharedBytes uint32
-	// Programmatic lets the kernel begin before the one ahead of it in the stream has ended; both must be written for
-	// it (CUDA Programming Guide, "Programmatic Dependent Launch and Synchronization").
+	// Programmatic lets the kernel begin once every block of the kernel ahead of it in the stream has ended or said
+	// griddepcontrol.launch_dependents. It has to wait for the rest itself, by griddepcontrol.wait, before it touches what
+	// that one may write (CUDA Programming Guide, "Programmatic Dependent Launch and Synchronization"). Where what is
+	// ahead of it is no kernel (a copy, a fill, an event), it begins when that has ended, as without. A captured launch
+	// becomes a node with a programmatic edge.
 	Programmatic bool
 }
 
@@ -121,7 +124,7 @@ func writeLaunch(block []byte, cfg *LaunchConfig, stream uintptr) {
 
 // Launch enqueues a kernel. It allocates nothing, never waits for the device, and may be captured into a graph. The
 // parameters are copied before it returns; params may be nil for a kernel without any. On top of the driver's own time
-// it takes about 0.4 microseconds, half of it for the three calls into C.
+// it takes about 0.2 microseconds, nearly half of it for the crossing into C.
 func (s *Stream) Launch(fn *Function, cfg LaunchConfig, params *Params) error {
 	err := s.use()
 	if err == nil {
@@ -150,9 +153,9 @@ func (fn *Function) launch(stream uintptr, cfg *LaunchConfig, params *Params) er
 		return err
 	}
 	defer fn.mod.done()
-	f := getFrame()
-	defer putFrame(f)
 	if params == nil {
+		f := getFrame()
+		defer putFrame(f)
 		block := f.mem[frameSpace:]
 		writeLaunch(block, cfg, stream)
 		return fn.mod.primary.call(f, cuLaunchKernelEx, address(block), fn.handle, 0, 0)
@@ -166,7 +169,7 @@ func (fn *Function) launch(stream uintptr, cfg *LaunchConfig, params *Params) er
 	}
 	writeLaunch(params.block, cfg, stream)
 	base := address(params.block)
-	err := fn.mod.primary.call(f, cuLaunchKernelEx, base, fn.handle, base+paramPointers, 0)
+	err := fn.mod.primary.call(params.frame, cuLaunchKernelEx, base, fn.handle, base+paramPointers, 0)
 	runtime.KeepAlive(params)
 	return err
 }

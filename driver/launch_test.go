@@ -184,7 +184,7 @@ func TestGraph(t *testing.T) {
 	p.SetPtr(0, b.Ptr())
 	p.SetUint32(2, 4)
 	require.NoError(t, b.Upload(0, make([]byte, 16)))
-	cfg := LaunchConfig{Grid: Dim3{X: 1}, Block: Dim3{X: 32}}
+	cfg := LaunchConfig{Grid: Dim3{X: 1}, Block: Dim3{X: 32}, Programmatic: true}
 	g, err := s.Capture(func() error {
 		capturing, err := s.IsCapturing()
 		assert.NoError(t, err)
@@ -211,6 +211,7 @@ func TestGraph(t *testing.T) {
 	require.NoError(t, e.Launch(s))
 	require.NoError(t, b.Download(got, 0))
 	assert.EqualValues(t, 9, got[0])
+	assert.EqualValues(t, 1, f.lastLaunch().programmatic)
 	require.NoError(t, e.Close())
 	assert.ErrorIs(t, e.Launch(s), ErrClosed)
 	_, err = g.Instantiate()
@@ -323,7 +324,9 @@ func BenchmarkLaunch(b *testing.B) {
 	defer f.control("fake_quick", 0)
 	b.ReportAllocs()
 	for b.Loop() {
-		must(b, s.Launch(fn, cfg, p))
+		if err := s.Launch(fn, cfg, p); err != nil { // must would take longer than the launch
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -128,8 +128,8 @@ func (d *Driver) call(f *frame, s symbol, args ...uintptr) error {
 	if err != nil {
 		return err
 	}
-	n := copy(f.args[:], args)
-	code := invoke(fn, f.args[:n])
+	n := copy(f.call.args[:], args)
+	code := invoke(fn, f.call.args[:n])
 	runtime.KeepAlive(f)
 	if code != success {
 		return d.newError(s, code)
@@ -154,8 +154,8 @@ func (d *Driver) describe(f *frame, s symbol, code Code, unknown string) string 
 	if err != nil {
 		return unknown
 	}
-	n := copy(f.args[:], []uintptr{uintptr(code), f.out(0)})
-	if invoke(fn, f.args[:n]) != success || f.cString(0) == "" {
+	n := copy(f.call.args[:], []uintptr{uintptr(code), f.out(0)})
+	if invoke(fn, f.call.args[:n]) != success || f.cString(0) == "" {
 		return unknown
 	}
 	return f.cString(0)

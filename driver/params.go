@@ -19,6 +19,7 @@ type Params struct {
 	places []int // offsets of the values in block
 	err    error
 	busy   atomic.Bool
+	frame  *frame // for launches, so that they need not take one
 }
 
 // The block's layout: the launch itself, the pointers, the values. Values are aligned to 128 bytes where they are
@@ -58,11 +59,12 @@ func NewParams(sizes ...int) (*Params, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.block = block
+	p.block, p.frame = block, getFrame()
 	for i, place := range p.places {
 		*at[uintptr](block, paramPointers+8*i) = address(block) + uintptr(place)
 	}
 	runtime.AddCleanup(p, freeBlock, block)
+	runtime.AddCleanup(p, putFrame, p.frame)
 	return p, nil
 }
 

@@ -5,6 +5,7 @@
 package gen
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -112,7 +113,7 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 		Launch: manifest.Launch{
 			Grid:    manifest.Grid{Unit: "cta", Rule: "persistent", TileM: t.M, TileN: t.N, Cluster: t.Cluster, Split: t.Split},
 			Cluster: [3]int{t.Cluster, 1, 1}, Block: [3]int{plan.Pipeline.Threads, 1, 1},
-			SharedBytes: plan.Storage.Total,
+			SharedBytes: plan.Storage.Total, Programmatic: bytes.Contains(text, []byte("griddepcontrol.wait")),
 		},
 		Problem:   manifest.Problem{Vocab: r.Shape.Vocab, Hidden: r.Shape.Hidden, Batch: r.Batch, Specialised: []string{}, RowAlignment: RowAlignment},
 		Tile:      manifest.Tile{Name: t.String(), M: t.M, N: t.N, K: t.K, Stages: t.Stages, Cluster: t.Cluster, Split: t.Split, PingPong: t.PingPong, Weights: r.Options.Layout()},

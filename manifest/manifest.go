@@ -87,6 +87,10 @@ type Launch struct {
 	Block   [3]int `json:"block"`
 	// SharedBytes is the dynamic shared memory of a CTA.
 	SharedBytes int `json:"shared_bytes"`
+	// Programmatic says that the kernel waits by itself (griddepcontrol.wait) for the kernel ahead of it in its stream,
+	// before it touches anything but its parameters and the weights. So it may be launched with
+	// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, if that kernel does not write the weights.
+	Programmatic bool `json:"programmatic,omitempty"`
 }
 
 // Grid is the rule for the number of CTAs. The kernel is persistent: any multiple of the cluster up to what is resident at

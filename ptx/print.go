@@ -168,39 +168,41 @@ func writeWrapped(b *strings.Builder, prefix string, items []string) {
 
 // regRanges writes names %x0 ... %x(n-1) as the range %x<n>, at the place of the first; other names stay as they are.
 func regRanges(names []string) []string {
-	members := map[string]map[int]bool{}
+	ranges := map[string]*indexes{}
 	for _, name := range names {
 		if prefix, i, ok := splitIndex(name); ok {
-			if members[prefix] == nil {
-				members[prefix] = map[int]bool{}
+			if ranges[prefix] == nil {
+				ranges[prefix] = &indexes{}
 			}
-			members[prefix][i] = true
+			ranges[prefix].add(i)
 		}
 	}
-	done := map[string]bool{}
 	var out []string
 	for _, name := range names {
-		prefix, _, ok := splitIndex(name)
-		if set := members[prefix]; ok && isRange(set) {
-			if !done[prefix] {
-				out = append(out, prefix+"<"+strconv.Itoa(len(set))+">")
-			}
-			done[prefix] = true
+		prefix, _, _ := splitIndex(name)
+		x := ranges[prefix]
+		if x == nil || !x.whole() {
+			out = append(out, name)
 			continue
 		}
-		out = append(out, name)
+		if !x.written {
+			out = append(out, prefix+"<"+strconv.Itoa(x.count)+">")
+		}
+		x.written = true
 	}
 	return out
 }
 
-func isRange(set map[int]bool) bool {
-	for i := range len(set) {
-		if !set[i] {
-			return false
-		}
-	}
-	return len(set) > 1
+// indexes are those of the names with one prefix. Names differ, so that their number and the largest tell whether they are
+// a range.
+type indexes struct {
+	count, largest int
+	written        bool
 }
+
+func (x *indexes) add(i int) { x.count, x.largest = x.count+1, max(x.largest, i) }
+
+func (x *indexes) whole() bool { return x.count > 1 && x.largest == x.count-1 }
 
 // splitIndex splits %acc12 into %acc and 12; an index has no leading zeros.
 func splitIndex(name string) (prefix string, index int, ok bool) {

@@ -70,13 +70,17 @@ func (d *cudaDevice) info() Info {
 func (d *cudaDevice) healthy() error { return d.ctx.Err() }
 func (d *cudaDevice) close() error   { return d.ctx.Close() }
 
+// wholeProgram reports whether the PTX has to be compiled as a whole program. An image to keep comes from the driver's
+// linker alone: nothing in the driver's interface gives back that of a module that was compiled as it was loaded. And the
+// linker compiles for a program of which there may be more, where setmaxnreg is ignored (ptxas C7504).
+func wholeProgram(ptx []byte) bool { return bytes.Contains(ptx, []byte("setmaxnreg")) }
+
 // load compiles a kernel, or finds it compiled in the cache, and loads it. What the driver must compile as a whole stands in
-// the driver's own cache instead. An image that the driver will not take is
-// forgotten, and the PTX compiled again.
+// the driver's own cache instead. An image that the driver will not take is forgotten, and the PTX compiled again.
 func (d *cudaDevice) load(ctx context.Context, ptx []byte) (*driver.Module, error) {
 	opts := driver.JITOptions{}
-	if bytes.Contains(ptx, []byte("setmaxnreg")) {
-		return d.ctx.LoadPTX(ptx, opts) // an image must come from the driver's linker, which ignores setmaxnreg (ptxas C7504)
+	if wholeProgram(ptx) {
+		return d.ctx.LoadPTX(ptx, opts)
 	}
 	key := d.ctx.ImageKey(ptx, opts)
 	image, err := d.cache.GetOrMake(ctx, key, func(context.Context) ([]byte, error) {

@@ -81,7 +81,8 @@ func (h *cudaHead) close() error {
 
 // DeviceWeights are an LM head that already lies in a GPU's memory; it is read, never written, and not freed.
 type DeviceWeights struct {
-	// Ptr is the device address of W [Vocab, Hidden] in bf16, a multiple of 16.
+	// Ptr is the device address of W [Vocab, Hidden] in bf16, a multiple of 16. What writes them must be done: WrapHead packs
+	// them at once, and launches may read them ahead of the kernel before (see Spec.SerialLaunch).
 	Ptr uint64
 	// LD is the distance from row to row in values, a multiple of 8; 0 means Hidden.
 	LD     int

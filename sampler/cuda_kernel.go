@@ -17,8 +17,9 @@ type cudaKernel struct {
 	m        *manifest.Kernel
 	mod      *driver.Module
 	fn       *driver.Function
-	resident int // CTAs that the GPU holds at once
-	ctas     int // as tuned; 0: the grid's rule
+	resident int  // CTAs that the GPU holds at once
+	overlaps bool // it may begin beside the kernel before it
+	ctas     int  // as tuned; 0: the grid's rule
 	weights  driver.TensorMap
 	setters  []setter
 }
@@ -26,9 +27,9 @@ type cudaKernel struct {
 // setter fills in one parameter of a launch.
 type setter func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error
 
-func (h *cudaHead) loadKernel(ctx context.Context, b bucket) (*cudaKernel, error) {
+func (h *cudaHead) loadKernel(ctx context.Context, b bucket, serial bool) (*cudaKernel, error) {
 	a := b.Artifact
-	d, k := h.dev, &cudaKernel{m: a.Manifest, ctas: b.CTAs}
+	d, k := h.dev, &cudaKernel{m: a.Manifest, ctas: b.CTAs, overlaps: a.Manifest.Launch.Programmatic && !serial}
 	if err := gen.CheckPTX(a.Manifest, a.PTX); err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (k *cudaKernel) config(ctas int) driver.LaunchConfig {
 	cfg := driver.LaunchConfig{
 		Grid:        driver.Dim3{X: uint32(ctas), Y: 1, Z: 1},
 		Block:       driver.Dim3{X: uint32(k.m.Launch.Block[0]), Y: 1, Z: 1},
-		SharedBytes: uint32(k.m.Launch.SharedBytes),
+		SharedBytes: uint32(k.m.Launch.SharedBytes), Programmatic: k.overlaps,
 	}
 	if c := k.m.Launch.Cluster[0]; c > 1 {
 		cfg.Cluster = driver.Dim3{X: uint32(c), Y: 1, Z: 1}
@@ -139,9 +140,9 @@ var setters = map[string]setter{
 	},
 	templates.ParamPackedWeights: pointer("packed weights", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.plan.head.ptr) }),
 	templates.ParamHidden: func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error {
-		m, err := l.plan.head.encode(&l.hidden, l.kernel.m.Params[i].Map, driver.DevicePtr(a.Hidden), a.Batch, a.HiddenLD)
+		m, err := l.ready.hiddenMap(l, l.kernel.m.Params[i].Map, a)
 		if err == nil {
-			p.SetTensorMap(i, &m)
+			p.SetTensorMap(i, m)
 		}
 		return err
 	},

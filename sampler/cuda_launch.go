@@ -45,10 +45,51 @@ type Launcher struct {
 	mu     sync.Mutex
 	plan   *cudaPlan
 	space  *driver.Buffer
-	rows   int // that the workspace holds
-	params []*driver.Params
-	kernel *cudaKernel // of the launch under way
+	rows   int         // that the workspace holds
+	laid   []*laidOut  // by kernel
+	kernel *cudaKernel // being laid out
+	ready  *laidOut    // its launch
 	hidden driver.TensorMapSpec
+}
+
+// laidOut is a launch of one kernel, parameters and all. A server samples from the same memory step after step: what was
+// laid out for one step is then launched for the next as it is.
+type laidOut struct {
+	params *driver.Params
+	cfg    driver.LaunchConfig
+	asked  DeviceArgs // that it was laid out for
+	args   DeviceArgs // the same, defaults filled in
+	valid  bool
+
+	maps [hiddenMaps]hiddenMap
+	next int // to be replaced
+}
+
+// hiddenMap is the tensor map of hidden states of some rows at a place. hiddenMaps of them are kept, for servers that take
+// turns with a few buffers: the driver takes longer to encode one than all else of a launch that is ours.
+type hiddenMap struct {
+	ptr      uint64
+	rows, ld int
+	words    driver.TensorMap
+}
+
+const hiddenMaps = 4
+
+// hiddenMap returns the tensor map of a launch's hidden states.
+func (r *laidOut) hiddenMap(l *Launcher, m *manifest.Map, a *DeviceArgs) (*driver.TensorMap, error) {
+	for i := range r.maps {
+		if h := &r.maps[i]; h.ptr == a.Hidden && h.rows == a.Batch && h.ld == a.HiddenLD { // an address is never 0
+			return &h.words, nil
+		}
+	}
+	words, err := l.plan.head.encode(&l.hidden, m, driver.DevicePtr(a.Hidden), a.Batch, a.HiddenLD)
+	if err != nil {
+		return nil, err
+	}
+	h := &r.maps[r.next]
+	*h = hiddenMap{a.Hidden, a.Batch, a.HiddenLD, words}
+	r.next = (r.next + 1) % hiddenMaps
+	return &h.words, nil
 }
 
 // ticketBytes keeps the ticket in a cache line of its own, ahead of the keys.
@@ -65,7 +106,7 @@ func (p *cudaPlan) newLauncher(rows int) (*Launcher, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.params = append(l.params, params)
+		l.laid = append(l.laid, &laidOut{params: params})
 	}
 	return l, l.grow(rows)
 }
@@ -88,6 +129,9 @@ func (l *Launcher) grow(rows int) error {
 		l.space.Close()
 	}
 	l.space, l.rows = space, rows
+	for _, r := range l.laid {
+		r.valid = false // it names the old workspace
+	}
 	return nil
 }
 
@@ -119,27 +163,46 @@ func (p *Plan) NewLauncher(rows int) (*Launcher, error) {
 
 // Launch enqueues one launch on a stream (a CUstream as an integer, 0 for the default stream). It allocates nothing and
 // waits for nothing, and may be captured in a graph. A batch of 0 launches nothing.
+//
+// Unless Spec.SerialLaunch is set, the launch may begin while the kernel before it in the stream is ending. It reads nothing
+// but the weights before that has ended, and everything that follows in the stream waits for both: only who writes weights
+// has to care. The driver allows it between kernels alone ("Programmatic Dependent Launch"; CUgraphEdgeData: "only kernel
+// nodes define non-zero ports"), so that copies and fills before and after order as ever. Every CTA waits before it ends, so
+// that the end of a launch is the end of all before it, however many of them began early.
 func (l *Launcher) Launch(stream uintptr, a *DeviceArgs) error {
 	if a.Batch == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.check(a); err != nil {
-		return err
-	}
 	i := l.plan.widths.choose(a.Batch)
-	k, params := l.plan.list[i], l.params[i]
-	l.kernel = k
-	for j, set := range k.setters {
-		if err := set(l, params, j, a); err != nil {
+	k, r := l.plan.list[i], l.laid[i]
+	if !r.valid || r.asked != *a {
+		if err := l.layOut(k, r, a); err != nil {
 			return err
 		}
 	}
-	ctas := autotune.Grid(k.m.Launch.Grid, l.plan.head.shape.Vocab, a.Batch, k.resident, k.ctas)
-	return k.fn.LaunchOn(stream, k.config(ctas), params)
+	return k.fn.LaunchOn(stream, r.cfg, r.params)
 }
 
+// layOut checks the arguments of a launch and fills in its parameters.
+func (l *Launcher) layOut(k *cudaKernel, r *laidOut, a *DeviceArgs) error {
+	r.valid, r.asked, r.args = false, *a, *a
+	if err := l.check(&r.args); err != nil {
+		return err
+	}
+	l.kernel, l.ready = k, r
+	for j, set := range k.setters {
+		if err := set(l, r.params, j, &r.args); err != nil {
+			return err
+		}
+	}
+	r.cfg = k.config(autotune.Grid(k.m.Launch.Grid, l.plan.head.shape.Vocab, a.Batch, k.resident, k.ctas))
+	r.valid = true
+	return nil
+}
+
+// check holds the arguments to what kernels take, and fills in the default leading dimension.
 func (l *Launcher) check(a *DeviceArgs) error {
 	if a.Batch < 0 || a.Batch > l.rows {
 		return &InputError{"batch", fmt.Sprintf("the launcher holds %d rows", l.rows), a.Batch}

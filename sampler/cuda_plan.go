@@ -29,7 +29,7 @@ func newCUDAPlan(ctx context.Context, h *cudaHead, spec Spec, buckets []bucket) 
 	group, ctx := errgroup.WithContext(ctx)
 	for i, b := range buckets {
 		group.Go(func() (err error) {
-			p.list[i], err = h.loadKernel(ctx, b)
+			p.list[i], err = h.loadKernel(ctx, b, spec.SerialLaunch)
 			return err
 		})
 	}

@@ -107,6 +107,11 @@ type Spec struct {
 	Tuning Tuning
 	// Exhaustive computes every score in full instead of skipping those that a bound rules out: slower, the same tokens.
 	Exhaustive bool
+	// SerialLaunch has launches wait for the end of the kernel before them in their stream. Otherwise they may begin beside
+	// that kernel's last blocks, and wait for it by themselves before they touch anything but the weights, if the kernel
+	// knows how (programmatic dependent launch). Set it where a kernel writes the weights with nothing but launches
+	// between it and sampling: no copy, event or synchronisation.
+	SerialLaunch bool
 	// Artifact runs an emitted kernel instead of generating one; Chain and Sampler must be its own, and it must write what is asked for.
 	Artifact *gen.Artifact
 }

@@ -3,6 +3,8 @@ package sampler
 import (
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/autotune"
 	"github.com/fsgen/fsgen/gen"
@@ -60,7 +62,7 @@ func (s Spec) buckets(a arch.Arch, shape ir.Shape, layout Layout, t *tuner) ([]b
 		}
 		return []bucket{{s.Artifact.Manifest.Tile.Width(), autotune.Choice{Artifact: s.Artifact}}}, nil
 	}
-	r := gen.Request{Arch: a, Computation: s.Computation(), Shape: shape, Tile: s.Tile, Options: templates.Options{Exhaustive: s.Exhaustive, Weights: layout}}
+	r := s.request(a, shape, layout, s.Tile)
 	if s.Tile != (tiling.Tile{}) {
 		k, err := gen.Emit(r)
 		return []bucket{{s.Tile.Width(), autotune.Choice{Artifact: k, CTAs: s.CTAs}}}, err
@@ -68,14 +70,30 @@ func (s Spec) buckets(a arch.Arch, shape ir.Shape, layout Layout, t *tuner) ([]b
 	if s.Tuning == Untuned || s.Exhaustive { // an exhaustive kernel is not the one that was measured
 		t = nil
 	}
-	var out []bucket
-	for _, n := range tiling.Widths(a, s.MaxBatch) {
+	return t.chooseAll(r, tiling.Widths(a, s.MaxBatch))
+}
+
+// request asks for the kernel of a tile, or, if that is zero, of the batch that is filled in later.
+func (s Spec) request(a arch.Arch, shape ir.Shape, layout Layout, tile tiling.Tile) gen.Request {
+	return gen.Request{Arch: a, Computation: s.Computation(), Shape: shape, Tile: tile, Options: templates.Options{Exhaustive: s.Exhaustive, Weights: layout}}
+}
+
+// chooseAll emits the kernels of all buckets side by side: each takes milliseconds, and a plan from the kernel cache not
+// much more than that.
+func (t *tuner) chooseAll(r gen.Request, widths []int) ([]bucket, error) {
+	out := make([]bucket, len(widths))
+	var group errgroup.Group
+	for i, n := range widths {
+		r := r
 		r.Batch = n
-		c, err := t.choose(r)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, bucket{n, c})
+		group.Go(func() error {
+			c, err := t.choose(r)
+			out[i] = bucket{n, c}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

@@ -28,6 +28,7 @@ var benchCommand = &command{
 type benching struct {
 	target
 	batch, peers, transform, sampler, weights, device, format, out string
+	launch                                                         string
 	replays                                                        int
 	logSumExp                                                      bool
 }
@@ -41,6 +42,7 @@ func setupBench(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
 	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
 	f.StringVar(&o.weights, "weights", bench.RowMajor, "layouts of the weights, each timed: "+strings.Join(bench.LayoutNames, ", "))
+	f.StringVar(&o.launch, "launch", "both", "how to launch kernels of ours: overlap (beside the end of the one before, as plans do), serial, or both")
 	f.StringVar(&o.device, "device", "cuda", "cuda or cuda:N")
 	f.IntVar(&o.replays, "replays", bench.DefaultMethod.Replays, "timed replays of each contender, an odd number of 9 or more")
 	f.StringVar(&o.format, "format", "table", "what to print: table, or gobench for benchstat")
@@ -69,12 +71,17 @@ func (o *benching) run(ctx context.Context, e *env, args []string) error {
 	return o.print(e, rep)
 }
 
+// launchWays are what --launch takes.
+var launchWays = map[string][]string{"both": bench.LaunchNames, bench.Overlap: {bench.Overlap}, bench.Serial: {bench.Serial}}
+
 var gpuNames = regexp.MustCompile(`^cuda(:[0-9]{1,6})?$`)
 
 func (o *benching) checkFlags(e *env) error {
 	switch {
 	case !gpuNames.MatchString(o.device):
 		return usagef("--device: %q: want cuda or cuda:N, since there is nothing to time elsewhere", o.device)
+	case launchWays[o.launch] == nil:
+		return usagef("--launch: %q: want overlap, serial or both", o.launch)
 	case o.format != "table" && o.format != "gobench":
 		return usagef("--format: %q: want table or gobench", o.format)
 	case e.json && o.changed("format"):
@@ -90,6 +97,7 @@ func (o *benching) checkFlags(e *env) error {
 func (o *benching) config(e *env) (bench.Config, error) {
 	cfg := bench.Config{Layouts: strings.Split(o.weights, ","), Method: bench.DefaultMethod}
 	cfg.Method.Replays = o.replays
+	cfg.Launches = launchWays[o.launch]
 	if o.peers != "none" {
 		cfg.Peers = strings.Split(o.peers, ",")
 	}

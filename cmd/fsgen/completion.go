@@ -75,6 +75,7 @@ func flagValues() []flagValue {
 		{"bench", "--model", modelNames()},
 		{"bench", "--format", "table gobench"},
 		{"bench", "--weights", strings.Join(bench.LayoutNames, " ")},
+		{"bench", "--launch", "overlap serial both"},
 		{"bench", "--peers", strings.Join(bench.PeerNames, " ") + " none"},
 		{"bench", "--device", "cuda"},
 		{"tune", "--model", allModels + " " + modelNames()},

@@ -15,6 +15,13 @@ const (
 	Packed   = "packed"
 )
 
+// Ways of launching a kernel: as soon as the one before it lets it (programmatic dependent launch), which is what a plan
+// does, or when that one has ended.
+const (
+	Overlap = "overlap"
+	Serial  = "serial"
+)
+
 // Config says what to time.
 type Config struct {
 	// Model is a name for the shape, of letters, digits, '.', '_' and '-'.
@@ -25,7 +32,9 @@ type Config struct {
 	Batches     []int
 	// Layouts are those of fsgen's weights; Peers are the other contenders: Cublas or none.
 	Layouts, Peers []string
-	Method         Method
+	// Launches are the ways in which kernels of ours are launched, each timed: Serial, Overlap or both.
+	Launches []string
+	Method   Method
 	// Progress is told what is going on, and how much of it is done.
 	Progress func(done, total int, what string)
 }
@@ -34,6 +43,7 @@ type Config struct {
 var (
 	LayoutNames = []string{RowMajor, Packed}
 	PeerNames   = []string{Cublas}
+	LaunchNames = []string{Overlap, Serial}
 )
 
 // DefaultMethod is long enough for a median within a percent, and too short for one contender to heat the GPU for the
@@ -60,6 +70,9 @@ func (c *Config) Check() error {
 		}
 	}
 	if err := checkNames("peers", c.Peers, PeerNames, 0); err != nil {
+		return err
+	}
+	if err := checkNames("launch", c.Launches, LaunchNames, 1); err != nil {
 		return err
 	}
 	return c.Method.check()

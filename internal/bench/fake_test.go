@@ -102,6 +102,7 @@ func TestRunFromEndToEnd(t *testing.T) {
 	fakeGPU(t, plain, 0, 0)
 	control(t, "fake_delay", 200) // microseconds a call
 	cfg := small()
+	cfg.Launches = LaunchNames
 	said := map[string]bool{}
 	cfg.Progress = func(done, total int, what string) {
 		said[what] = true
@@ -115,7 +116,8 @@ func TestRunFromEndToEnd(t *testing.T) {
 	var got []string
 	read := 0
 	for _, x := range rep.Results {
-		got = append(got, fmt.Sprintf("%d %s %s", x.Batch, x.Contender, x.Kernel))
+		got = append(got, strings.Join(strings.Fields(fmt.Sprint(x.Batch, " ", x.Contender, " ", x.Launch, " ", x.Kernel)), " "))
+		assert.Equal(t, strings.HasPrefix(x.Contender, "fsgen"), x.Host > 0)
 		assert.Len(t, x.Times, 9)
 		assert.Equal(t, 375.0, x.Median, "the fake's clock: 1.5 ms a replay of 4 launches")
 		assert.Equal(t, 1.0, x.XFloor)
@@ -126,8 +128,16 @@ func TestRunFromEndToEnd(t *testing.T) {
 		}
 	}
 	assert.Positive(t, read, "contenders with clocks")
-	assert.Equal(t, []string{"1 floor fsgen_stream, 132 CTAs", "1 fsgen-rowmajor fsgen_sm_90_m192n8k64s8c1_gumbel_temperature", "1 cublas cublasLt 13.1.2, algorithm 0 of 1",
-		"9 floor fsgen_stream, 132 CTAs", "9 fsgen-rowmajor fsgen_sm_90_m192n16k64s8c1_gumbel_temperature", "9 cublas cublasLt 13.1.2, algorithm 0 of 1"}, got)
+	assert.Equal(t, []string{
+		"1 floor overlap fsgen_stream, 132 CTAs", "1 floor serial fsgen_stream, 132 CTAs",
+		"1 fsgen-rowmajor overlap fsgen_sm_90_m192n8k64s8c1_gumbel_temperature", "1 fsgen-rowmajor serial fsgen_sm_90_m192n8k64s8c1_gumbel_temperature",
+		"1 cublas cublasLt 13.1.2, algorithm 0 of 1",
+		"9 floor overlap fsgen_stream, 132 CTAs", "9 floor serial fsgen_stream, 132 CTAs",
+		"9 fsgen-rowmajor overlap fsgen_sm_90_m192n16k64s8c1_gumbel_temperature", "9 fsgen-rowmajor serial fsgen_sm_90_m192n16k64s8c1_gumbel_temperature",
+		"9 cublas cublasLt 13.1.2, algorithm 0 of 1"}, got)
+	require.Len(t, rep.ColdStarts, 1)
+	assert.Equal(t, "all 2", rep.ColdStarts[0].Plan.Kernel)
+	assert.Len(t, rep.ColdStarts[0].Kernels, 2)
 	for _, what := range []string{"loading weights", "preparing kernels", "batch 2 of 2 (B = 9): timing"} {
 		assert.True(t, said[what], what)
 	}
@@ -136,7 +146,7 @@ func TestRunFromEndToEnd(t *testing.T) {
 func TestKernelThatWritesNonsenseIsNotTimed(t *testing.T) {
 	fakeGPU(t, plain, 2, 1003) // the first launch is that of Plan.Sample
 	_, err := runFake(t, t.Context(), small())
-	assert.ErrorContains(t, err, "fsgen-rowmajor at batch 1: row 0 has token 1003 of a vocabulary of 1003")
+	assert.ErrorContains(t, err, "fsgen-rowmajor (overlap) at batch 1: row 0 has token 1003 of a vocabulary of 1003")
 
 	fakeGPU(t, plain, 2, 5)
 	_, err = runFake(t, t.Context(), small())

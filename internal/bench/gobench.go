@@ -27,9 +27,12 @@ func (r *Report) WriteGoBench(w io.Writer) error {
 }
 
 func (r *Report) writeLines(w io.Writer, x *Result) error {
-	floor, cublas := r.find(x.Batch, Floor), r.find(x.Batch, Cublas)
+	floor, cublas, launch := r.base(x, Floor), r.base(x, Cublas), ""
+	if x.Launch != "" {
+		launch = "/launch=" + x.Launch
+	}
 	for i, t := range x.Times {
-		line := fmt.Sprintf("BenchmarkFsgen/model=%s/B=%d/contender=%s-1\t%d\t%.0f ns/op", r.Problem.Model, x.Batch, x.Contender, r.Method.Launches, 1e3*t)
+		line := fmt.Sprintf("BenchmarkFsgen/model=%s/B=%d/contender=%s%s-1\t%d\t%.0f ns/op", r.Problem.Model, x.Batch, x.Contender, launch, r.Method.Launches, 1e3*t)
 		for _, base := range []struct {
 			unit string
 			of   *Result

@@ -37,12 +37,12 @@ func supported(layout string) error {
 
 // layoutPlan is a plan over the weights in a layout, for every batch size of the run, as a server would have it.
 type layoutPlan struct {
-	name string
-	plan *sampler.Plan
+	name, launch string
+	plan         *sampler.Plan
 }
 
-func (r *rig) plans(ctx context.Context) (out []layoutPlan, err error) {
-	c := r.computation()
+// plans makes the plans of every layout, one for each way of launching, and takes the cold start of each layout's.
+func (r *rig) plans(ctx context.Context, rep *Report) (out []layoutPlan, err error) {
 	for i, layout := range r.cfg.Layouts {
 		r.cfg.progress(i, len(r.cfg.Layouts), "preparing kernels")
 		head, err := heads[layout](ctx, r)
@@ -50,14 +50,25 @@ func (r *rig) plans(ctx context.Context) (out []layoutPlan, err error) {
 			return nil, err
 		}
 		r.Keep(head)
-		plan, err := head.Plan(ctx, sampler.Spec{Chain: c.Chain, Sampler: c.Sampler, LogSumExp: c.LogSumExp, MaxBatch: slices.Max(r.cfg.Batches)})
-		if err != nil {
+		name := "fsgen-" + layout
+		for _, launch := range r.cfg.Launches {
+			plan, err := head.Plan(ctx, r.spec(launch))
+			if err != nil {
+				return nil, err
+			}
+			r.Keep(plan)
+			out = append(out, layoutPlan{name, launch, plan})
+		}
+		if err := rep.coldStart(ctx, name, head, r.spec(Overlap)); err != nil {
 			return nil, err
 		}
-		r.Keep(plan)
-		out = append(out, layoutPlan{"fsgen-" + layout, plan})
 	}
 	return out, nil
+}
+
+func (r *rig) spec(launch string) sampler.Spec {
+	c := r.computation()
+	return sampler.Spec{Chain: c.Chain, Sampler: c.Sampler, LogSumExp: c.LogSumExp, MaxBatch: slices.Max(r.cfg.Batches), SerialLaunch: launch == Serial}
 }
 
 // sampling is the contender of one plan at one batch size.
@@ -88,6 +99,7 @@ func (r *rig) fsgen(ctx context.Context, s *closing.Scope, p layoutPlan, batch i
 		}
 	}
 	x.Contender, err = r.graph(s, p.name, kernel, x.launch)
+	x.Launch = p.launch
 	return x, err
 }
 

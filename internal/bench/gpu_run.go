@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fsgen/fsgen/driver"
@@ -38,9 +39,9 @@ func (c *Config) progress(done, total int, what string) {
 
 // field is what contenders are made of, at any batch size.
 type field struct {
-	floor Contender
-	plans []layoutPlan
-	peer  *blas // nil: not asked for, or not there
+	floors []Contender
+	plans  []layoutPlan
+	peer   *blas // nil: not asked for, or not there
 }
 
 func (r *rig) run(ctx context.Context) (*Report, error) {
@@ -48,10 +49,10 @@ func (r *rig) run(ctx context.Context) (*Report, error) {
 		Device: r.device, Problem: r.cfg.problem(), Method: r.cfg.Method}
 	var f field
 	var err error
-	if f.floor, err = r.floor(); err != nil {
+	if f.floors, err = r.floors(); err != nil {
 		return nil, fmt.Errorf("%s: %w", Floor, err)
 	}
-	if f.plans, err = r.plans(ctx); err != nil {
+	if f.plans, err = r.plans(ctx, rep); err != nil {
 		return nil, err
 	}
 	if len(r.cfg.Peers) > 0 { // cuBLAS is the only one
@@ -78,7 +79,7 @@ type contest struct {
 
 // runBatch times every contender at the i-th batch size.
 func (r *rig) runBatch(ctx context.Context, rep *Report, f *field, i int) (err error) {
-	c := &contest{batch: r.cfg.Batches[i], list: []Contender{f.floor}}
+	c := &contest{batch: r.cfg.Batches[i], list: slices.Clone(f.floors)}
 	c.say = func(done, total int, what string) {
 		r.cfg.progress(done, total, fmt.Sprintf("batch %d of %d (B = %d): %s", i+1, len(r.cfg.Batches), c.batch, what))
 	}
@@ -104,7 +105,7 @@ func (r *rig) runBatch(ctx context.Context, rep *Report, f *field, i int) (err e
 		return err
 	}
 	rep.add(c.batch, c.list, series)
-	return nil
+	return c.timeHost(ctx, rep)
 }
 
 func (c *contest) enterFsgen(ctx context.Context, r *rig, plans []layoutPlan) error {
@@ -112,7 +113,7 @@ func (c *contest) enterFsgen(ctx context.Context, r *rig, plans []layoutPlan) er
 		c.say(i, len(plans), "checking tokens")
 		x, err := r.fsgen(ctx, &c.Scope, p, c.batch)
 		if err != nil {
-			return fmt.Errorf("%s at batch %d: %w", p.name, c.batch, err)
+			return fmt.Errorf("%s (%s) at batch %d: %w", p.name, p.launch, c.batch, err)
 		}
 		c.list, c.samplings = append(c.list, x.Contender), append(c.samplings, x)
 	}
@@ -141,8 +142,21 @@ func (c *contest) enterPeer(ctx context.Context, rep *Report, peer *blas) error 
 func (c *contest) checkAgain(ctx context.Context) error {
 	for _, x := range c.samplings {
 		if err := x.check(ctx); err != nil {
-			return fmt.Errorf("%s at batch %d, after it was timed: %w", x.Name, c.batch, err)
+			return fmt.Errorf("%s (%s) at batch %d, after it was timed: %w", x.Name, x.Launch, c.batch, err)
 		}
+	}
+	return nil
+}
+
+// timeHost takes the host's time of our launches.
+func (c *contest) timeHost(ctx context.Context, rep *Report) error {
+	for i, x := range c.samplings {
+		c.say(i, len(c.samplings), "timing the host")
+		us, err := x.hostTime(ctx)
+		if err != nil {
+			return err
+		}
+		rep.find(c.batch, x.Name, x.Launch).Host = us
 	}
 	return nil
 }

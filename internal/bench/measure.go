@@ -38,6 +38,8 @@ func (m Method) check() error {
 type Contender struct {
 	// Name is what results are filed under; Kernel says what runs, in words.
 	Name, Kernel string
+	// Launch is Serial or Overlap; "" if it is not ours to say.
+	Launch string
 	// Replay runs the launches of one replay and returns the time that all of them took. It calls during while they run.
 	Replay func(ctx context.Context, during func()) (time.Duration, error)
 }

@@ -59,8 +59,8 @@ func thousands(n int) string {
 func (p *panel) add(r *Report) {
 	for i := range r.Results {
 		x := &r.Results[i]
-		floor := r.find(x.Batch, Floor)
-		if floor == nil || x == floor {
+		floor := r.base(x, Floor)
+		if floor == nil || x.Contender == Floor || x != r.find(x.Batch, x.Contender, LaunchNames...) { // as plans launch
 			continue
 		}
 		if p.points[x.Contender] == nil {

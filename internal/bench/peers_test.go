@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,7 +74,76 @@ sys.exit(peers.main(["--vocab", "100", "--hidden", "64"]))`)
 	require.ErrorAs(t, err, &exit)
 	assert.Equal(t, 3, exit.ExitCode())
 	assert.Contains(t, string(exit.Stderr), "peers: nothing to time: import of torch")
+	_, err = python(t, `peers.parse(["--vocab", "100", "--hidden", "64", "--peers", "vllm"])`)
+	require.ErrorAs(t, err, &exit)
+	assert.Contains(t, string(exit.Stderr), "--peers: unknown 'vllm': want some of cublas, torch-multinomial, flashinfer")
+	_, err = python(t, `peers.parse(["--vocab", "100", "--hidden", "64", "--batch", "8,x"])`)
+	require.ErrorAs(t, err, &exit)
+	assert.Contains(t, string(exit.Stderr), "--batch: '8,x': want numbers from 1")
 	_, err = python(t, `peers.parse(["--vocab", "100", "--hidden", "64", "--replays", "10"])`)
 	require.ErrorAs(t, err, &exit)
 	assert.Contains(t, string(exit.Stderr), "--replays: want an odd number of 9 or more")
+}
+
+// stubTorch is a torch whose every operation does nothing, and whose replays take 5 ms.
+const stubTorch = `
+from unittest import mock
+torch = mock.MagicMock()
+torch.__version__ = "2.9.0"
+torch.cuda.is_available.return_value = True
+torch.cuda.get_device_name.return_value = "Stub"
+torch.cuda.Event.return_value.elapsed_time.return_value = 5.0
+sys.modules["torch"] = torch
+`
+
+// TestPeersRun goes the way of a run over a stub of torch: what fails is left out, at one batch size or from there on.
+func TestPeersRun(t *testing.T) {
+	dir := t.TempDir()
+	args := `["--vocab", "100", "--hidden", "64", "--batch", "1,8", "--out", sys.argv[1]]`
+	run := func(faults string) *Report {
+		path := filepath.Join(dir, "run.json")
+		_, err := python(t, stubTorch+faults+"\nsys.exit(peers.main("+args+"))", path)
+		require.NoError(t, err)
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		r, err := Decode(data)
+		require.NoError(t, err)
+		return r
+	}
+	names := func(r *Report) (out []string) {
+		for _, x := range r.Results {
+			out = append(out, fmt.Sprint(x.Batch, " ", x.Contender))
+		}
+		return out
+	}
+	r := run(`sys.modules["flashinfer"] = None`)
+	assert.Equal(t, []string{"1 cublas", "1 torch-multinomial", "8 cublas", "8 torch-multinomial"}, names(r))
+	assert.Equal(t, 250.0, r.Results[0].Median)
+	require.Len(t, r.Skipped, 1)
+	assert.Contains(t, r.Skipped[0].Why, "flashinfer")
+
+	r = run(`
+flashinfer = mock.MagicMock()
+flashinfer.sampling.sampling_from_logits = lambda logits, deterministic=True, generator=None: (mock.MagicMock(), None)
+sys.modules.update({"flashinfer": flashinfer, "flashinfer.sampling": flashinfer.sampling})
+torch.compile.side_effect = [RuntimeError("no compiler"), lambda *a: mock.MagicMock(), lambda *a: mock.MagicMock(), lambda *a: mock.MagicMock()]`)
+	assert.Equal(t, []string{"1 cublas", "1 flashinfer", "8 cublas", "8 torch-multinomial", "8 flashinfer"}, names(r))
+	assert.Equal(t, []Skipped{{"torch-multinomial at batch 1", "no compiler"}}, r.Skipped)
+
+	r = run(`
+sys.modules["flashinfer"] = None
+torch.compile.side_effect = [lambda *a: mock.MagicMock(), RuntimeError("illegal address")]
+torch.cuda.synchronize.side_effect = RuntimeError("illegal address")`)
+	assert.Equal(t, []string{"1 cublas", "1 torch-multinomial"}, names(r))
+	assert.Equal(t, "the rest from batch 8 on", r.Skipped[len(r.Skipped)-1].Contender)
+}
+
+func TestPeersDryRun(t *testing.T) {
+	out, err := python(t, `
+sys.modules["torch"] = None
+sys.exit(peers.main(["--model", "qwen3-8b", "--vocab", "151936", "--hidden", "4096", "--batch", "1,256", "--dry-run"]))`)
+	require.NoError(t, err)
+	assert.Contains(t, string(out), "qwen3-8b: V = 151936, D = 4096, 1.24 GB of weights")
+	assert.Contains(t, string(out), "batch sizes 1, 256: graphs of 20 launches")
+	assert.Regexp(t, `(?m)^flashinfer +torch .*, flashinfer-python .*$`, string(out))
 }

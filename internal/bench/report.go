@@ -5,11 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
 // Schema is the version of the data's form.
-const Schema = 1
+const Schema = 2
+
+// firstSchema is the oldest that is read: it had no ways of launching, all of its launches being serial, and neither the
+// host's times.
+const firstSchema = 1
 
 // Contenders whose times others are compared with.
 const (
@@ -27,6 +32,8 @@ type Report struct {
 	Problem Problem  `json:"problem"`
 	Method  Method   `json:"method"`
 	Results []Result `json:"results"`
+	// ColdStarts are how long plans took to be ready.
+	ColdStarts []ColdStart `json:"cold_starts,omitempty"`
 	// Skipped are contenders that were asked for and not run.
 	Skipped []Skipped `json:"skipped,omitempty"`
 }
@@ -66,7 +73,9 @@ func (p Problem) WeightBytes() float64 { return 2 * float64(p.Vocab) * float64(p
 type Result struct {
 	Batch     int    `json:"batch"`
 	Contender string `json:"contender"`
-	Kernel    string `json:"kernel,omitempty"`
+	// Launch is Serial or Overlap; "" if it was not fsgen's to choose.
+	Launch string `json:"launch,omitempty"`
+	Kernel string `json:"kernel,omitempty"`
 	// Times are in microseconds a launch, one for each replay, in the order of the replays.
 	Times []float64 `json:"times_us"`
 	// Median, P10 and P90 are of the times.
@@ -77,7 +86,9 @@ type Result struct {
 	// is none.
 	XFloor  float64 `json:"x_floor,omitzero"`
 	XCublas float64 `json:"x_cublas,omitzero"`
-	Clocks  *Clocks `json:"clocks,omitempty"`
+	// Host is the host's time of a launch, in microseconds, that of the driver in it; 0 where it was not taken.
+	Host   float64 `json:"host_us,omitzero"`
+	Clocks *Clocks `json:"clocks,omitempty"`
 }
 
 // Skipped is a contender that was not run, and why.
@@ -89,7 +100,7 @@ type Skipped struct {
 // add files what was measured at a batch size.
 func (r *Report) add(batch int, list []Contender, series []Series) {
 	for i, c := range list {
-		x := Result{Batch: batch, Contender: c.Name, Kernel: c.Kernel, Clocks: clocksOf(series[i].Readings)}
+		x := Result{Batch: batch, Contender: c.Name, Launch: c.Launch, Kernel: c.Kernel, Clocks: clocksOf(series[i].Readings)}
 		for _, t := range series[i].Times {
 			x.Times = append(x.Times, round(t, 3))
 		}
@@ -112,16 +123,27 @@ func (r *Report) derive() {
 
 // ratio is a result's median over that of a contender at the same batch size.
 func (r *Report) ratio(x *Result, over string) float64 {
-	if base := r.find(x.Batch, over); base != nil {
+	if base := r.base(x, over); base != nil {
 		return round(x.Median/base.Median, 4)
 	}
 	return 0
 }
 
-func (r *Report) find(batch int, contender string) *Result {
-	for i := range r.Results {
-		if x := &r.Results[i]; x.Batch == batch && x.Contender == contender {
-			return x
+// base is the result of a contender that another result is compared with: launched in the same way, if it is there in both.
+func (r *Report) base(x *Result, contender string) *Result {
+	if same := r.find(x.Batch, contender, x.Launch); same != nil {
+		return same
+	}
+	return r.find(x.Batch, contender, Serial, Overlap) // what is not ours is launched as ever
+}
+
+// find returns the result of a contender, launched in the first of some ways that is there; or in none.
+func (r *Report) find(batch int, contender string, launches ...string) *Result {
+	for _, launch := range slices.Concat(launches, []string{""}) {
+		for i := range r.Results {
+			if x := &r.Results[i]; x.Batch == batch && x.Contender == contender && x.Launch == launch {
+				return x
+			}
 		}
 	}
 	return nil
@@ -163,14 +185,17 @@ func Decode(data []byte) (*Report, error) {
 }
 
 func (r *Report) check() error {
-	if r.Schema != Schema {
-		return fmt.Errorf("schema %d: this fsgen reads %d", r.Schema, Schema)
+	if r.Schema < firstSchema || r.Schema > Schema {
+		return fmt.Errorf("schema %d: this fsgen reads %d to %d", r.Schema, firstSchema, Schema)
 	}
 	for i, x := range r.Results {
 		if x.Batch < 1 || x.Contender == "" || len(x.Times) == 0 {
 			return fmt.Errorf("result %d: want a batch size, a contender and times", i)
 		}
-		if first := r.find(x.Batch, x.Contender); first != &r.Results[i] {
+		if x.Launch != "" && !slices.Contains(LaunchNames, x.Launch) {
+			return fmt.Errorf("result %d: launched %q: want %s", i, x.Launch, strings.Join(LaunchNames, " or "))
+		}
+		if first := r.find(x.Batch, x.Contender, x.Launch); first != &r.Results[i] {
 			return fmt.Errorf("result %d: %s at batch size %d is there twice", i, x.Contender, x.Batch)
 		}
 		for _, t := range x.Times {

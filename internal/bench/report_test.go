@@ -41,6 +41,61 @@ func sample() *Report {
 	return r
 }
 
+// sampleBoth is a run with both ways of launching, and what the host spent.
+func sampleBoth() *Report {
+	r := &Report{Schema: Schema, Device: Device{Name: "Fake GPU 0", Driver: "CUDA 13.0"}, Problem: Problem{Model: "m", Vocab: 1000, Hidden: 1000, Transform: "none", Sampler: "greedy"}, Method: Method{20, 9, 3}}
+	var list []Contender
+	var series []Series
+	for _, c := range []struct {
+		name, launch string
+		us           float64
+	}{{Floor, Overlap, 100}, {Floor, Serial, 105}, {"fsgen-packed", Overlap, 102}, {"fsgen-packed", Serial, 107.1}, {Cublas, "", 110.25}} {
+		list, series = append(list, Contender{Name: c.name, Launch: c.launch, Kernel: "k"}), append(series, Series{Times: []float64{c.us}})
+	}
+	r.add(8, list, series)
+	r.Results[2].Host, r.Results[3].Host = 3.24, 3.1
+	r.ColdStarts = []ColdStart{{"fsgen-packed", ColdKernel{"all 2", true, 9, 151, 8.25}, []ColdKernel{{"fast", false, 8, 90, 1.5}, {"slow", true, 9, 140, 2}}}}
+	return r
+}
+
+// TestLikeIsComparedWithLike: the floor of an overlapped launch is the overlapped floor; a peer's is the serial one.
+func TestLikeIsComparedWithLike(t *testing.T) {
+	r := sampleBoth()
+	var over []float64
+	for i := range r.Results {
+		over = append(over, r.Results[i].XFloor)
+	}
+	assert.Equal(t, []float64{1, 1, 1.02, 1.02, 1.05}, over)
+	assert.Equal(t, round(102/110.25, 4), r.Results[2].XCublas)
+	panels, err := panelsOf([]*Report{r})
+	require.NoError(t, err)
+	assert.InDelta(t, 1.02, panels[0].points["fsgen-packed"][8].middle, 1e-9, "a point a contender: as plans launch")
+
+	var b bytes.Buffer
+	require.NoError(t, r.WriteTable(&b))
+	golden.File(t, "testdata/table_both.txt", b.Bytes())
+	data, err := r.Encode()
+	require.NoError(t, err)
+	back, err := Decode(data)
+	require.NoError(t, err)
+	assert.Equal(t, r, back)
+	b.Reset()
+	require.NoError(t, r.WriteGoBench(&b))
+	assert.Contains(t, b.String(), "/B=8/contender=fsgen-packed/launch=serial-1\t20\t107100 ns/op\t1.0200 x-floor\t0.9714 x-cublas\n")
+}
+
+// TestOldDataIsRead: that of schema 1, which had one way of launching.
+func TestOldDataIsRead(t *testing.T) {
+	old := sample()
+	old.Schema = 1
+	data, err := old.Encode()
+	require.NoError(t, err)
+	assert.NotContains(t, string(data), "launch\":\"")
+	back, err := Decode(data)
+	require.NoError(t, err)
+	assert.Equal(t, old, back)
+}
+
 func TestRatiosAreOfTheSameBatch(t *testing.T) {
 	r := sample()
 	x := r.find(256, "fsgen-rowmajor")
@@ -77,7 +132,9 @@ func TestDecodeRefuses(t *testing.T) {
 	good, err := sample().Encode()
 	require.NoError(t, err)
 	for want, edit := range map[string]func(*Report){
-		"schema 2: this fsgen reads 1":       func(r *Report) { r.Schema = 2 },
+		"schema 3: this fsgen reads 1 to 2":  func(r *Report) { r.Schema = 3 },
+		"schema 0: this fsgen reads 1 to 2":  func(r *Report) { r.Schema = 0 },
+		`result 4: launched "late": want ov`: func(r *Report) { r.Results[4].Launch = "late" },
 		"result 1: floor at batch size 1":    func(r *Report) { r.Results[1].Contender = Floor },
 		"result 0: want a batch size":        func(r *Report) { r.Results[0].Times = nil },
 		"result 2: a time of 0":              func(r *Report) { r.Results[2].Times[3] = 0 },

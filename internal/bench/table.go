@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -17,11 +18,13 @@ type column struct {
 var columns = []column{
 	{"BATCH", func(x *Result) string { return fmt.Sprint(x.Batch) }, nil},
 	{"CONTENDER", func(x *Result) string { return x.Contender }, nil},
+	{"LAUNCH", func(x *Result) string { return cmp.Or(x.Launch, "-") }, func(x *Result) bool { return x.Launch != "" }},
 	{"MEDIAN US", func(x *Result) string { return fmt.Sprintf("%.1f", x.Median) }, nil},
 	{"P10", func(x *Result) string { return fmt.Sprintf("%.1f", x.P10) }, nil},
 	{"P90", func(x *Result) string { return fmt.Sprintf("%.1f", x.P90) }, nil},
 	{"X FLOOR", func(x *Result) string { return ratioText(x.XFloor) }, func(x *Result) bool { return x.XFloor > 0 }},
 	{"X CUBLAS", func(x *Result) string { return ratioText(x.XCublas) }, func(x *Result) bool { return x.XCublas > 0 }},
+	{"HOST US", func(x *Result) string { return hostText(x.Host) }, func(x *Result) bool { return x.Host > 0 }},
 	{"SM MHZ", clockText(func(c *Clocks) float64 { return c.SMClock }), clockSeen(func(c *Clocks) float64 { return c.SMClock })},
 	{"MEM MHZ", clockText(func(c *Clocks) float64 { return c.MemoryClock }), clockSeen(func(c *Clocks) float64 { return c.MemoryClock })},
 	{"WATTS", clockText(func(c *Clocks) float64 { return c.Power }), clockSeen(func(c *Clocks) float64 { return c.Power })},
@@ -35,6 +38,13 @@ func (x *Result) throttle() []string {
 		return nil
 	}
 	return x.Clocks.Throttle
+}
+
+func hostText(us float64) string {
+	if us == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", us)
 }
 
 func ratioText(x float64) string {
@@ -78,7 +88,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for i := range r.Results {
 		row(func(c column) string { return c.text(&r.Results[i]) })
 	}
-	return tab.Flush()
+	if err := tab.Flush(); err != nil {
+		return err
+	}
+	return r.writeColdStarts(w)
 }
 
 func (r *Report) any(seen func(*Result) bool) bool {
