@@ -95,7 +95,7 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 		require.Equal(t, c.Chain, chain)
 		tile, err := tiling.ParseTile(k.Tile.Name)
 		require.NoError(t, err)
-		require.Equal(t, tiling.Tile{M: k.Tile.M, N: k.Tile.N, K: k.Tile.K, Stages: k.Tile.Stages, Cluster: k.Tile.Cluster, Split: k.Tile.Split}, tile)
+		require.Equal(t, tiling.Tile{M: k.Tile.M, N: k.Tile.N, K: k.Tile.K, Stages: k.Tile.Stages, Cluster: k.Tile.Cluster, Split: k.Tile.Split, PingPong: k.Tile.PingPong}, tile)
 		// A parameter is there exactly if something asks for it.
 		for param, wanted := range map[string]bool{
 			"seeds": c.Sampler.Random(), "positions": c.Sampler.Random(), "temperature": c.Chain.Temperature,

@@ -55,8 +55,11 @@ func assembles(t *testing.T, tool ptxas.Tool, v variant) {
 	assert.Zero(t, k.SpillStores+k.SpillLoads, "%s: bytes of spills", v.name())
 	assert.Zero(t, k.Shared, "%s: all shared memory is dynamic", v.name())
 
-	m := v.Manifest.Tile
-	plan, err := tiling.NewPlan(v.Arch, tiling.Tile{M: m.M, N: m.N, K: m.K, Stages: m.Stages, Cluster: m.Cluster, Split: m.Split}, v.Computation)
+	tile, err := tiling.ParseTile(v.Manifest.Tile.Name)
+	if !assert.NoError(t, err) {
+		return
+	}
+	plan, err := tiling.NewPlan(v.Arch, tile, v.Computation)
 	if assert.NoError(t, err) {
 		assert.Positive(t, k.Registers)
 		assert.LessOrEqual(t, k.Registers, plan.Pipeline.LaunchRegisters, "%s: registers", v.name())

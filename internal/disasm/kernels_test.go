@@ -120,5 +120,5 @@ func (m machine) read(ctx context.Context, assembler ptxas.Tool, tool disasm.Too
 		return err
 	}
 	mt := k.Manifest.Tile
-	return m.check(p, tiling.Tile{M: mt.M, N: mt.N, K: mt.K, Stages: mt.Stages, Cluster: mt.Cluster, Split: mt.Split})
+	return m.check(p, tiling.Tile{M: mt.M, N: mt.N, K: mt.K, Stages: mt.Stages, Cluster: mt.Cluster, Split: mt.Split, PingPong: mt.PingPong})
 }
