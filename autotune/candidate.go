@@ -16,7 +16,7 @@ import (
 type Candidate struct {
 	Tile tiling.Tile
 	// CTAs is the grid to launch, never more than the GPU holds at once or the work feeds; 0 leaves it to the manifest's
-	// rule: the fewest CTAs that need no more waves than all of them.
+	// rule, which takes all of them.
 	CTAs int
 }
 
@@ -47,9 +47,8 @@ func ParseCandidate(s string) (Candidate, error) {
 }
 
 // Candidates lists the candidates of a batch bucket in their fixed order: the default tile first, then every other that
-// can run the computation; each under the grid rule, and with every one of the GPU's multiprocessors where the rule would
-// leave some alone: the rule evens out the waves, and a GPU whose memory is the limit may want all of them all the same.
-func Candidates(a arch.Arch, c ir.Computation, shape ir.Shape, bucket, multiprocessors int) []Candidate {
+// can run the computation, each with the grid that its manifest asks for.
+func Candidates(a arch.Arch, c ir.Computation, bucket int) []Candidate {
 	c = c.Normalize()
 	var tiles []tiling.Tile
 	if p, err := tiling.Default(a, c, bucket); err == nil {
@@ -64,10 +63,6 @@ func Candidates(a arch.Arch, c ir.Computation, shape ir.Shape, bucket, multiproc
 	var out []Candidate
 	for _, t := range tiles {
 		out = append(out, Candidate{Tile: t})
-		all := multiprocessors / t.Cluster * t.Cluster
-		if Grid(grid(t), shape.Vocab, bucket, all, all) != Grid(grid(t), shape.Vocab, bucket, all, 0) {
-			out = append(out, Candidate{t, all})
-		}
 	}
 	return out
 }

@@ -28,6 +28,9 @@ func (c *samplers) drain(g group, hit ptx.Pred, elements []scanned) {
 	f.Bra(none).IfNot(any)
 	hits := c.hitBits(elements)
 	f.ReduxSyncOrB32(pending, hits, ptx.Imm(fullWarp))
+	only := f.Pred("only_beyond")
+	f.SetpU32(ptx.EQ, only, pending, ptx.Imm(0))
+	f.Bra(check).If(only)
 
 	f.Place(push)
 	c.push(g, elements, hits, pending)

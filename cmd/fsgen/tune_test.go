@@ -59,7 +59,7 @@ func fakeJob(t *testing.T, f *fakeRunner, batches ...int) autotune.Job {
 	gpu := autotune.GPU{Name: "NVIDIA Test", Multiprocessors: 132, Driver: "13.0"}
 	for _, n := range batches {
 		r := gen.Request{Arch: arch.SM90, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: n}
-		list := autotune.Candidates(r.Arch, r.Computation, r.Shape, n, 132)[:1]
+		list := autotune.Candidates(r.Arch, r.Computation, n)[:1]
 		list = append(list, autotune.Candidate{Tile: list[0].Tile, CTAs: 120})
 		j.Buckets = append(j.Buckets, autotune.Bucket{Key: autotune.NewKey(gpu, "rowmajor", r), Request: r, Candidates: list})
 	}

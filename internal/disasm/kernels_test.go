@@ -40,12 +40,21 @@ func (m machine) check(p *disasm.Program, t tiling.Tile) error {
 			return fmt.Errorf("local memory: %s", p.Instrs[at[0]])
 		}
 	}
-	main, err := p.MainLoop(m.mma, m.wait)
+	loops, err := p.MainLoops(m.mma, m.wait)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(p.Indices(m.release), main.Has) {
-		return fmt.Errorf("the main loop has no %s", m.release)
+	for _, main := range loops {
+		if !slices.ContainsFunc(p.Indices(m.release), main.Has) {
+			return fmt.Errorf("the main loop has no %s", m.release)
+		}
+	}
+	want := 1
+	if t.PingPong { // one for each number of 64 rows that a warpgroup may have of a tile
+		want = t.M / 64
+	}
+	if len(loops) != want {
+		return fmt.Errorf("%d main loops: want %d", len(loops), want)
 	}
 	products := p.Indices(m.mma)
 	if n := len(products); n%(t.K/16) != 0 {

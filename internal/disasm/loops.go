@@ -186,10 +186,10 @@ func (g *graph) collect(body map[int]bool, i int) {
 	}
 }
 
-// MainLoop finds the loop that feeds the tensor cores: every instruction of the mnemonic mma must lie in it, it must wait
-// for its operands (an instruction of the mnemonic wait), and stand inside another loop, the one over tiles. Loops that
+// MainLoops finds the loops that feed the tensor cores: every instruction of the mnemonic mma must lie in one, and each must
+// wait for its operands (an instruction of the mnemonic wait), and stand inside another loop, the one over tiles. Loops that
 // wait for nothing are passed over: ptxas repeats single instructions of tcgen05 for each active thread.
-func (p *Program) MainLoop(mma, wait string) (*Loop, error) {
+func (p *Program) MainLoops(mma, wait string) (main []*Loop, err error) {
 	at := p.Indices(mma)
 	if len(at) == 0 {
 		return nil, fmt.Errorf("disasm: there is no %s", mma)
@@ -199,19 +199,18 @@ func (p *Program) MainLoop(mma, wait string) (*Loop, error) {
 		return nil, err
 	}
 	waits := p.Indices(wait)
-	var main *Loop
 	for _, i := range at {
 		inner := slices.IndexFunc(loops, func(l *Loop) bool { return l.Has(i) && slices.ContainsFunc(waits, l.Has) })
-		switch {
-		case inner < 0:
+		if inner < 0 {
 			return nil, fmt.Errorf("disasm: %s is in no loop that has a %s", p.Instrs[i], wait)
-		case main != nil && loops[inner] != main:
-			return nil, fmt.Errorf("disasm: %s is not in the loop of %s", p.Instrs[i], p.Instrs[at[0]])
 		}
-		main = loops[inner]
-	}
-	if main.Parent == nil {
-		return nil, fmt.Errorf("disasm: %s is in an outermost loop, from %s: there is none over blocks of k in it", p.Instrs[at[0]], p.Instrs[main.Head])
+		l := loops[inner]
+		if l.Parent == nil {
+			return nil, fmt.Errorf("disasm: %s is in an outermost loop, from %s: there is none over blocks of k in it", p.Instrs[i], p.Instrs[l.Head])
+		}
+		if !slices.Contains(main, l) {
+			main = append(main, l)
+		}
 	}
 	return main, nil
 }

@@ -61,7 +61,7 @@ func Job(dev *sampler.Device, cfg Config) (autotune.Job, error) {
 		r := gen.Request{Arch: a, Computation: cfg.Computation.Normalize(), Shape: cfg.Shape, Batch: n,
 			Options: templates.Options{Weights: cfg.Layout}}
 		j.Buckets = append(j.Buckets, autotune.Bucket{Key: autotune.NewKey(gpu, string(r.Options.Layout()), r), Request: r,
-			Candidates: autotune.Candidates(a, r.Computation, r.Shape, n, gpu.Multiprocessors)})
+			Candidates: autotune.Candidates(a, r.Computation, n)})
 	}
 	return j, nil
 }

@@ -36,7 +36,7 @@ func simRunner(t *testing.T, c ir.Computation, watch stopwatch) *runner {
 
 // some are a few of a bucket's candidates, the default first.
 func some(r *runner, bucket int) []autotune.Candidate {
-	list := autotune.Candidates(r.arch, r.computation, r.shape, bucket, 4)
+	list := autotune.Candidates(r.arch, r.computation, bucket)
 	return []autotune.Candidate{list[0], list[len(list)/2], {Tile: list[0].Tile, CTAs: 3}}
 }
 
