@@ -91,12 +91,12 @@ func TestTunePrintsAndKeeps(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	require.Len(t, lines, 3)
 	assert.Regexp(t, `^MODEL  BATCH  CANDIDATE +TIME +DEFAULT +GAIN$`, lines[0])
-	assert.Regexp(t, `^small      8  m192n8k64s\d+c1@120 +160.00 us +200.00 us +20.0%$`, lines[1])
-	assert.Regexp(t, `^small    256  m192n128k64s\d+c2b@120 +160.00 us`, lines[2])
+	assert.Regexp(t, `^small      8  m128n8k64s\d+c1@120 +160.00 us +200.00 us +20.0%$`, lines[1])
+	assert.Regexp(t, `^small    256  m128n128k64s\d+c2bp@120 +160.00 us`, lines[2])
 
 	code, listed, _ := runIn(t.Context(), "tune", "ls")
 	assert.Equal(t, exitOK, code)
-	assert.Regexp(t, `(?m)^NVIDIA Test, 132 SMs +13.0 +\S+ +1000 +64 +rowmajor +gumbel +none +8 +m192n8k64s\d+c1@120 +160.00 us$`, listed)
+	assert.Regexp(t, `(?m)^NVIDIA Test, 132 SMs +13.0 +\S+ +1000 +64 +rowmajor +gumbel +none +8 +m128n8k64s\d+c1@120 +160.00 us$`, listed)
 	_, asJSON, _ := runIn(t.Context(), "tune", "ls", "--json")
 	assert.Equal(t, 2, strings.Count(asJSON, "\n"))
 
@@ -158,8 +158,8 @@ func TestTuneReportsWhatItRejected(t *testing.T) {
 	f := &fakeRunner{wrong: map[int]error{8: fmt.Errorf("%w in 3 rows", autotune.ErrTokens)}}
 	out, errs, err := tuneIn(t, t.Context(), &env{json: true}, nil, fakeJob(t, f, 8, 16))
 	assert.ErrorIs(t, err, errVerify, "exit code 4, when all is measured")
-	assert.Regexp(t, `^fsgen: small, batch 8: m192n8k64s\d+c1@120 was rejected: wrong tokens in 3 rows\n$`, errs)
-	assert.Contains(t, out, `"rejected":[{"rejected":"m192n8k64s`)
+	assert.Regexp(t, `^fsgen: small, batch 8: m128n8k64s\d+c1@120 was rejected: wrong tokens in 3 rows\n$`, errs)
+	assert.Contains(t, out, `"rejected":[{"rejected":"m128n8k64s`)
 	assert.Equal(t, 2, strings.Count(out, "\n"))
 
 	f.wrong = map[int]error{8: errors.New("autotune: does not fit")} // no fault of the kernel

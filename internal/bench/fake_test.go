@@ -130,10 +130,10 @@ func TestRunFromEndToEnd(t *testing.T) {
 	assert.Positive(t, read, "contenders with clocks")
 	assert.Equal(t, []string{
 		"1 floor overlap fsgen_stream, 132 CTAs", "1 floor serial fsgen_stream, 132 CTAs",
-		"1 fsgen-rowmajor overlap fsgen_sm_90_m192n8k64s8c1_gumbel_temperature", "1 fsgen-rowmajor serial fsgen_sm_90_m192n8k64s8c1_gumbel_temperature",
+		"1 fsgen-rowmajor overlap fsgen_sm_90_m128n8k64s12c1_gumbel_temperature", "1 fsgen-rowmajor serial fsgen_sm_90_m128n8k64s12c1_gumbel_temperature",
 		"1 cublas cublasLt 13.1.2, algorithm 0 of 1",
 		"9 floor overlap fsgen_stream, 132 CTAs", "9 floor serial fsgen_stream, 132 CTAs",
-		"9 fsgen-rowmajor overlap fsgen_sm_90_m192n16k64s8c1_gumbel_temperature", "9 fsgen-rowmajor serial fsgen_sm_90_m192n16k64s8c1_gumbel_temperature",
+		"9 fsgen-rowmajor overlap fsgen_sm_90_m128n16k64s12c1_gumbel_temperature", "9 fsgen-rowmajor serial fsgen_sm_90_m128n16k64s12c1_gumbel_temperature",
 		"9 cublas cublasLt 13.1.2, algorithm 0 of 1"}, got)
 	require.Len(t, rep.ColdStarts, 1)
 	assert.Equal(t, "all 2", rep.ColdStarts[0].Plan.Kernel)

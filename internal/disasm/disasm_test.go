@@ -23,7 +23,7 @@ var faulty = []struct{ name, from, to, says string }{
 	{"an instruction of like name", "UTCHMMA", "UTCHMMA2", "no UTCHMMA"},
 	{"products by the other tensor core", "UTCHMMA", "HGMMA", "no UTCHMMA"},
 	{"no loop over blocks of k", "@!P1 BRA `(.L_x_3)", "NOP", "outermost loop"},
-	{"a product after the loop", "@!P1 BRA `(.L_x_3) ;", "@!P1 BRA `(.L_x_3) ;\n/*0118*/ UTCHMMA gdesc[UR6] ;", "is not in the loop"},
+	{"a product after the loop", "@!P1 BRA `(.L_x_3) ;", "@!P1 BRA `(.L_x_3) ;\n/*0118*/ UTCHMMA gdesc[UR6] ;", "is in an outermost loop"},
 	{"a product before all loops", "/*0010*/", "/*0008*/ UTCHMMA gdesc[UR6] ;\n/*0010*/", "is in no loop"},
 	{"products after all loops", "EXIT ;\n.L_x_8", "UTCHMMA gdesc[UR6] ;\n/*0158*/ EXIT ;\n.L_x_8", "in no loop"},
 	{"a loop that waits for nothing", "SYNCS.PHASECHK", "NOP", "in no loop"},

@@ -141,7 +141,7 @@ func TestTunedGridsReachTheDriver(t *testing.T) {
 	r, err := j.Open(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
-	for ctas, want := range map[int]uint32{0: 5, 3: 3, 1: 1, 100: 5} { // 900 tokens are five tiles of 192
+	for ctas, want := range map[int]uint32{0: 8, 3: 3, 1: 1, 100: 8} { // 900 tokens are eight tiles of 128
 		c := autotune.Candidate{Tile: j.Buckets[0].Candidates[0].Tile, CTAs: ctas}
 		_, err := r.Time(t.Context(), []autotune.Candidate{c}, 16, 1)
 		require.NoError(t, err)
