@@ -83,25 +83,11 @@ func (c *samplers) scan(g group) (elements []scanned) {
 		e := scanned{element: g.gather(&g, i), record: c.loadRecord(records.Off(c.plan.Storage.Rows + 16*(g.first+g.place(i))))}
 		for _, t := range e.tokens {
 			t.in.f[ir.InAlpha], t.in.f[ir.InPad] = e.record.alpha, t.pad
-			e.bases = append(e.bases, c.counted(lower(c.f, c.base, t.in), t.pad))
+			e.bases = append(e.bases, lower(c.f, c.base, t.in))
 		}
 		elements = append(elements, e)
 	}
 	return elements
-}
-
-// counted makes the score of a token that is not the tile's -inf where tokens are added up: pad does so to a number alone, and
-// past the tile anything may stand.
-func (c *samplers) counted(base, pad ptx.F32) ptx.F32 {
-	if !c.summing() {
-		return base
-	}
-	f := c.f
-	is, kept, out := f.Pred("counts"), f.F32("base"), f.F32()
-	f.MovB32(out, ptx.Imm(floatMinusInf))
-	f.SetpF32(ptx.EQ, is, pad, ptx.F32Imm(0))
-	f.SelpF32(kept, base, out, is)
-	return kept
 }
 
 // top is the largest of an element's scores without noise, or NaN.

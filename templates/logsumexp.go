@@ -140,14 +140,16 @@ func (c *samplers) settledExponents(g group, elements []scanned) [][]ptx.F32 {
 // exponents are those of every element's tokens, and the largest of all.
 func (c *samplers) exponents(elements []scanned, scales, references []ptx.F32) (all [][]ptx.F32, most ptx.F32) {
 	f := c.f
+	caps := c.sumCaps(elements[0].tokens)
 	for i, e := range elements {
 		var mine []ptx.F32
-		for _, base := range e.bases {
+		for j, base := range e.bases {
 			in := inputs{f: map[ir.Input]ptx.F32{ir.InBase: base, ir.InLargest: references[i]}}
 			if c.scaledSums() {
 				in.f[ir.InScale] = scales[i]
 			}
-			x := lower(f, c.sum.exponent, in)
+			x := f.F32("exponent")
+			f.MinF32(x, lower(f, c.sum.exponent, in), caps[j])
 			mine = append(mine, x)
 			if len(all)+len(mine) == 1 {
 				most = x
@@ -160,6 +162,21 @@ func (c *samplers) exponents(elements []scanned, scales, references []ptx.F32) (
 		all = append(all, mine)
 	}
 	return all, most
+}
+
+// sumCaps are +inf for tokens that count, and -inf for those past the tile: there anything may stand, and pad makes no -inf of
+// a NaN. The smaller of a NaN and a cap is the cap; the sum of a row that has a NaN of its own is not told.
+func (c *samplers) sumCaps(tokens []candidate) (caps []ptx.F32) {
+	f := c.f
+	for _, t := range tokens {
+		counts, most, least, limit := f.Pred("counts"), f.F32(), f.F32(), f.F32("sum_cap")
+		f.MovB32(most, ptx.Imm(floatInf))
+		f.MovB32(least, ptx.Imm(floatMinusInf))
+		f.SetpF32(ptx.EQ, counts, t.pad, ptx.F32Imm(0))
+		f.SelpF32(limit, most, least, counts)
+		caps = append(caps, limit)
+	}
+	return caps
 }
 
 // raiseReferences has each lane that keeps a pair raise its reference to the largest score without noise of its column in the

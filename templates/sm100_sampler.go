@@ -28,6 +28,7 @@ func (k *sm100) sampler() {
 	c.coordinates()
 	c.layout = sm100Codes(k.plan)
 	c.begin()
+	c.sums.apart = true
 	c.samplers.beginSums(c.quarter, lanesGroup, func(element ptx.B32) ptx.B32 { return element })
 	c.threadCodes()
 	b := k.newRing(0)
@@ -110,6 +111,9 @@ func (c *tensorSampler) newTile(s span) *laneTile {
 func (c *tensorSampler) epilogue(t *laneTile, buffer ptx.B32) {
 	c.f.Comment("Epilogue: transform, bound and compare.")
 	c.seedBests(func(body func(g group)) { c.eachGroup(t, buffer, "floor_group", body) })
+	if c.summing() { // in a pass of its own: with what the comparison keeps of 16 columns there are not registers enough
+		c.eachGroup(t, buffer, "sum_group", func(g group) { c.addUp(g, c.scan(g)) })
+	}
 	c.eachGroup(t, buffer, "epilogue_group", c.compare)
 }
 
