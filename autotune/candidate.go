@@ -67,10 +67,6 @@ func Candidates(a arch.Arch, c ir.Computation, bucket int) []Candidate {
 	return out
 }
 
-func grid(t tiling.Tile) manifest.Grid {
-	return manifest.Grid{TileM: t.M, TileN: t.N, Cluster: t.Cluster, Split: t.Split}
-}
-
 // Grid returns the CTAs of a launch on a GPU that holds `resident` of them at once: those of a candidate, rounded down to
 // whole clusters and held to what the GPU and the work allow, or, for 0, those of the grid's own rule.
 func Grid(g manifest.Grid, vocab, batch, resident, ctas int) int {

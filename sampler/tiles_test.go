@@ -22,7 +22,7 @@ func TestSimulatedTiles(t *testing.T) {
 		dev, err := Open("sim:" + arch)
 		require.NoError(t, err)
 		defer dev.Close()
-		for i, shape := range [][3]int{{1000, 832, 40}, {3300, 200, 70}, {1200, 128, 9}} {
+		for i, shape := range [][3]int{{700, 832, 40}, {2600, 200, 70}} {
 			rng := rand.New(rand.NewPCG(1, uint64(i)))
 			for _, layout := range []Layout{Packed, RowMajor} {
 				for _, name := range tiles {
