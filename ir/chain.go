@@ -136,6 +136,9 @@ func (c Chain) Validate() error {
 	if c.Softcap != 0 && (c.Softcap < 1e-30 || c.Softcap > 1e30) {
 		return fmt.Errorf("ir: softcap is %v: want a number between 1e-30 and 1e30", c.Softcap)
 	}
+	if c.Bias > BiasMatrix {
+		return fmt.Errorf("ir: unknown kind of bias %d", c.Bias)
+	}
 	return nil
 }
 

@@ -28,6 +28,14 @@ func (m Matrix) ReadRows(_ context.Context, dst []uint16, first, n int) error {
 	if stride == 0 {
 		stride = m.Hidden
 	}
+	switch have := int64(len(m.Data)); {
+	case m.Hidden < 1 || stride < m.Hidden:
+		return &InputError{"matrix stride", fmt.Sprintf("want the hidden size, %d, or more", m.Hidden), stride}
+	case len(dst) != n*m.Hidden:
+		return &InputError{"matrix hidden size", fmt.Sprintf("want that of the head, %d", len(dst)/max(n, 1)), m.Hidden}
+	case n > 0 && int64(first+n-1)*int64(stride)+int64(m.Hidden) > have:
+		return &InputError{"matrix data", fmt.Sprintf("want %d rows, %d values apart", first+n, stride), have}
+	}
 	for i := range n {
 		copy(dst[i*m.Hidden:(i+1)*m.Hidden], m.Data[(first+i)*stride:])
 	}

@@ -16,13 +16,13 @@ import (
 func TestSimulatedTiles(t *testing.T) {
 	for arch, tiles := range map[string][]string{
 		"sm_90": {"m192n32k64s7c1", "m128n16k64s12c1", "m64n64k64s3c2", "m192n32k64s5c2b", "m128n32k64s4c1p", "m128n64k64s6c2p",
-			"m128n32k64s5c2bp", "m64n64k64s3c1p", "m192n16k64s4c1p"},
+			"m128n32k64s5c2bp", "m64n64k64s3c1p", "m192n32k64s7c1p", "m192n16k64s4c1p"},
 		"sm_100": {"m128n32k64s5c1", "m128n64k64s4c2"},
 	} {
 		dev, err := Open("sim:" + arch)
 		require.NoError(t, err)
 		defer dev.Close()
-		for i, shape := range [][3]int{{700, 832, 40}, {2600, 200, 70}} {
+		for i, shape := range [][3]int{{700, 832, 40}, {2600, 200, 70}, {200, 456, 20}} { // low tiles, several columns, low tiles alone
 			rng := rand.New(rand.NewPCG(1, uint64(i)))
 			for _, layout := range []Layout{Packed, RowMajor} {
 				for _, name := range tiles {

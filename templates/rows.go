@@ -182,7 +182,7 @@ func (c *samplers) rowTemperature(row ptx.B32, alpha, tau ptx.F32, high, low ptx
 	t, bad, above := f.F32("temperature"), f.Pred("not_plain"), f.Pred("above_one")
 	f.LdGlobalF32(t, c.perRow(c.temps, row, c.tempStride, 4))
 	f.SetpF32(ptx.GT, above, t, ptx.F32Imm(1))
-	f.MovF32(tau, t)
+	f.AddF32(tau, t, ptx.F32Imm(0), ptx.RN) // -0 is 0: 1/tau has a sign
 	f.MovF32(tau, ptx.F32Imm(1)).If(above)
 	f.MovF32(alpha, ptx.F32Imm(1))
 	f.CvtRnF32F64(alpha, reciprocal(f, widen(f, t))).If(above)

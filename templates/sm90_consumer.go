@@ -41,6 +41,7 @@ func (k *sm90) consumer() {
 	c.beginSums()
 	c.ring = k.newRing(0)
 	c.beginTurns()
+	c.clearAccumulators()
 
 	c.eachItem("consume_item", func(s span) {
 		tiles := c.newTiles(s)
@@ -52,6 +53,18 @@ func (k *sm90) consumer() {
 		c.adoptBests(shared)
 		c.epilogue(tiles)
 	}, c.passItem)
+}
+
+// clearAccumulators gives a value to those that a warpgroup may sample from before it has had a product for them: where its
+// first tile is low. What they hold does not count, but a register that nobody has written may not be read.
+func (c *consumer) clearAccumulators() {
+	always := 0
+	if c.t.PingPong {
+		always = c.t.N / 2 // every tile has rows of the first product
+	}
+	for _, acc := range c.acc[always:] {
+		c.f.MovF32(acc, ptx.F32Imm(0))
+	}
 }
 
 // drawTile draws the noise of the warp's 16 rows of the tile.

@@ -8,7 +8,7 @@ import (
 
 // Tile is a tile configuration; its text, such as m128n64k64s8c1, names it everywhere.
 type Tile struct {
-	M       int // vocabulary rows of a CTA: 64 for each consumer warpgroup
+	M       int // vocabulary rows of a CTA: 64 for each consumer warpgroup, or for each product of those that take turns
 	N       int // batch rows
 	K       int // hidden columns of one stage
 	Stages  int // depth of the ring
@@ -52,7 +52,7 @@ func ParseTile(s string) (Tile, error) {
 		split, pingPong = m[6] != "", m[7] != ""
 	}
 	t := Tile{n[0], n[1], n[2], n[3], n[4], split, pingPong}
-	if t.String() != s { // leading zeros too: a tile has one name
+	if t.String() != s || t == (Tile{}) { // leading zeros too: a tile has one name
 		return Tile{}, fmt.Errorf("tiling: bad tile %q: want mMnNkKsSTAGEScCLUSTER, as in m128n64k64s8c1, behind it b if the cluster splits the batch and p for ping-pong", s)
 	}
 	return t, nil

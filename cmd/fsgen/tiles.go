@@ -14,7 +14,7 @@ import (
 )
 
 var tilesCommand = &command{
-	name: "tiles", args: "--arch ARCH --batch N", short: "list the tiles for a batch size with the resources of each",
+	name: "tiles", args: "--arch ARCH --batch N", short: "list the tiles for a batch size with the resources of each (b: the cluster splits the batch, p: ping-pong)",
 	examples: "  fsgen tiles --arch sm_100 --batch 64\n",
 	setup: func(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 		archName := f.String("arch", "sm_90", "architecture")
