@@ -193,3 +193,8 @@ func TestEveryCodeBoundsItsWords(t *testing.T) {
 	require.Greater(t, len(seen), 120)
 	require.Zero(t, NoiseCode(math.MaxUint32), "the smallest noise")
 }
+
+func TestUnknownKindsAreRefused(t *testing.T) {
+	require.ErrorContains(t, Computation{Chain: Chain{Bias: BiasMatrix + 1}}.Validate(), "unknown kind of bias 3")
+	require.ErrorContains(t, Computation{Sampler: Grouped + 1}.Validate(), "unknown sampler 3")
+}

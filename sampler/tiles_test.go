@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -43,6 +44,10 @@ func checkTile(t *testing.T, arch string, dev *Device, rng *rand.Rand, shape [3]
 	for i := range seeds {
 		seeds[i] = rng.Uint64()
 	}
+	kind := ir.Gumbel
+	if layout == Packed {
+		kind = ir.Grouped
+	}
 	var want []int32
 	cpu, err := Open("cpu")
 	require.NoError(t, err)
@@ -53,11 +58,14 @@ func checkTile(t *testing.T, arch string, dev *Device, rng *rand.Rand, shape [3]
 	}{{cpu, tiling.Tile{}}, {dev, tile}} {
 		head, err := run.dev.LoadHead(t.Context(), Weights{Source: pooledRows{w, d}, Vocab: v, Hidden: d, Layout: layout})
 		require.NoError(t, err, what)
-		plan, err := head.Plan(t.Context(), Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch, Tile: run.tile})
+		plan, err := head.Plan(t.Context(), Spec{Chain: ir.Chain{Temperature: true}, Sampler: kind, MaxBatch: batch, Tile: run.tile})
 		require.NoError(t, err, what)
 		temps := make([]float32, batch)
 		for i := range temps {
 			temps[i] = float32(i%4) / 2
+			if i%8 == 4 {
+				temps[i] = float32(math.Copysign(0, -1)) // greedy like 0
+			}
 		}
 		r, err := plan.Sample(t.Context(), hidden, Rows{Seeds: seeds, Positions: []uint64{5}, Temperature: temps})
 		require.NoError(t, err, what)
