@@ -94,13 +94,10 @@ func (c *samplers) compareBlocks(g group) {
 // eachElement scores the blocks of the elements whose bits are pending, one at a time; it uses the bits up.
 func (c *samplers) eachElement(g group, elements []scanned, hits, pending ptx.B32) {
 	f := c.f
-	index, rest, column := f.B32("pending_index"), f.B32(), f.B32("column")
+	index, column := f.B32("pending_index"), f.B32("column")
 	bases := f.NewF32s("base", len(elements[0].tokens))
 	again := f.Here("score_element")
-	f.BrevB32(index, pending)
-	f.ClzB32(index, index)
-	f.SubU32(rest, pending, ptx.Imm(1))
-	f.AndB32(pending, pending, rest)
+	takeLowest(f, index, pending)
 	c.pickElement(elements, index, bases, column)
 	f.AddU32(column, column, g.columns)
 	mine, reached, lanes := f.B32(), f.Pred("mine"), f.B32("lanes")

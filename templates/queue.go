@@ -89,11 +89,8 @@ func (c *samplers) hitBits(elements []scanned) ptx.B32 {
 // push takes the lowest token that any lane has pending, and queues those of the lanes that have it.
 func (c *samplers) push(g group, elements []scanned, hits, pending ptx.B32) {
 	f := c.f
-	index, rest, z, id, column := f.B32("pending_index"), f.B32(), f.F32("z"), f.B32("token"), f.B32("column")
-	f.BrevB32(index, pending)
-	f.ClzB32(index, index)
-	f.SubU32(rest, pending, ptx.Imm(1))
-	f.AndB32(pending, pending, rest)
+	index, z, id, column := f.B32("pending_index"), f.F32("z"), f.B32("token"), f.B32("column")
+	takeLowest(f, index, pending)
 	c.pickToken(elements, index, z, id, column)
 	f.AddU32(column, column, g.columns)
 	f.AddU32(id, id, g.id)
@@ -113,6 +110,15 @@ func (c *samplers) push(g group, elements []scanned, hits, pending ptx.B32) {
 	f.StSharedV4B32(addr.Off(c.plan.Storage.Queue), []ptx.B32{bits, id, column, column}).If(p)
 	f.PopcB32(lanes, lanes)
 	f.AddU32(c.count, c.count, lanes)
+}
+
+// takeLowest gets the place of the lowest bit that is set, and clears the bit.
+func takeLowest(f *ptx.Func, place, bits ptx.B32) {
+	f.BrevB32(place, bits)
+	f.ClzB32(place, place)
+	rest := f.B32()
+	f.SubU32(rest, bits, ptx.Imm(1))
+	f.AndB32(bits, bits, rest)
 }
 
 // pickToken gets the index-th token's logit and its place in the group, by an indirect branch.

@@ -129,16 +129,13 @@ func (c *consumer) findGroups(of tiles, hit ptx.B32) {
 // picked by an indirect branch and share one body.
 func (c *consumer) eachGroup(of tiles, groups ptx.B32, name string, body func(g group)) {
 	f := c.f
-	at, rest, last, none := f.B32("group"), f.B32(), f.Pred("last_group"), f.Pred("no_group")
+	at, last, none := f.B32("group"), f.Pred("last_group"), f.Pred("no_group")
 	z, columns, codes := f.NewF32s("z", perGroup), f.B32("columns"), f.B32("codes_addr")
 	base, done := c.codeAddress(), f.Label(name+"s_done")
 	head, picked := f.Here(name), f.Label(name+"_picked")
 	f.SetpU32(ptx.EQ, none, groups, ptx.Imm(0))
 	f.Bra(done).If(none)
-	f.BrevB32(at, groups)
-	f.ClzB32(at, at)
-	f.SubU32(rest, groups, ptx.Imm(1))
-	f.AndB32(groups, groups, rest)
+	takeLowest(f, at, groups)
 	f.SetpU32(ptx.EQ, last, groups, ptx.Imm(0))
 	f.MadLoU32(codes, at, ptx.Imm(codeRun), base)
 	product, across := c.productOf(at)
