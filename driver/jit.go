@@ -12,10 +12,10 @@ import (
 	"sync"
 )
 
-// compiler keeps modules that are compiled as they are loaded away from every other compilation, of any context: linkers run
-// side by side without harm, but a process that did both at once was seen to crash inside the driver (580.159.04), at an
-// address near 0 in cuLinkAddData.
-var compiler sync.RWMutex
+// compiler has one compilation at a time, of any context and by any road: its code is not safe from several threads. Two
+// linkers side by side crash inside cuLinkAddData (driver 580.159.04) with some kernels and not with others, each time at
+// another address.
+var compiler sync.Mutex
 
 // JITOptions are what the driver's compiler is told. The zero value is its defaults.
 type JITOptions struct {

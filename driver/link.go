@@ -28,9 +28,9 @@ func (c *Context) CompilePTX(ptx []byte, o JITOptions) (*Image, error) {
 		return nil, err
 	}
 	defer j.close() // after the linker, which may write to the logs until it is destroyed
-	compiler.RLock()
+	compiler.Lock()
 	cubin, err := c.primary.link(j, ptx)
-	compiler.RUnlock()
+	compiler.Unlock()
 	path := dump(ptx, j.infoLog, j.errLog)
 	if err != nil {
 		return nil, c.dev.drv.compileError(err, j.errLog, ptx, path)

@@ -13,17 +13,20 @@ var sm90 = family{
 	tile:     sm90Tile,
 }
 
-// sm90Tile is the shape that was fastest, or within half a percent of it, on an H200 (docs/NOTES.md). Turns of two warpgroups
-// pay from N = 32 on; up to 64 they have the registers for 192 rows. From N = 128 on two CTAs share the hidden
-// states, whose traffic then rivals that of the weights, and from 192 on they split the batch instead and share the weights.
+// sm90Tile is the shape that was fastest, or within 1.5% of it, on an H200 at hidden sizes from 2,048 on (docs/NOTES.md). Turns
+// of two warpgroups pay from N = 32 on; up to 96 columns of a CTA they have the registers for 192 rows. From N = 96 on two
+// CTAs share the hidden states, whose traffic then rivals that of the weights, and from 192 on they split the batch instead
+// and share the weights.
 func sm90Tile(n int) Tile {
 	switch {
-	case n >= 192:
+	case n > 192:
 		return Tile{M: 128, N: n / 2, K: stageK, Cluster: 2, Split: true, PingPong: true}
+	case n == 192:
+		return Tile{M: 192, N: n / 2, K: stageK, Cluster: 2, Split: true, PingPong: true}
 	case n >= 128:
 		return Tile{M: 128, N: n, K: stageK, Cluster: 2, PingPong: true}
 	case n > 64:
-		return Tile{M: 128, N: n, K: stageK, Cluster: 1, PingPong: true}
+		return Tile{M: 192, N: n, K: stageK, Cluster: 2, PingPong: true}
 	case n > 16:
 		return Tile{M: 192, N: n, K: stageK, Cluster: 1, PingPong: true}
 	}
