@@ -6,6 +6,7 @@ SHELL := bash
 
 PTXAS_VERSION ?= 13.0.88
 NVDISASM_VERSION ?= 13.5.37
+CUDART_VERSION ?= 13.0.88
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK ?= golang.org/x/vuln/cmd/govulncheck@latest
 FUZZTIME ?= 10s
@@ -27,7 +28,7 @@ all: build
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/fsgen ./cmd/fsgen
 
-tools: $(TOOLS)/bin/ptxas $(TOOLS)/bin/nvdisasm
+tools: $(TOOLS)/bin/ptxas $(TOOLS)/bin/nvdisasm $(TOOLS)/include/cuda.h
 
 # ptxas comes from the PyPI package nvidia-cuda-nvcc; only the one binary is kept.
 $(TOOLS)/bin/ptxas:
@@ -46,6 +47,14 @@ $(TOOLS)/bin/nvdisasm:
 	install -m 755 $(TOOLS)/nvdisasm/nvidia/cu13/bin/nvdisasm $(TOOLS)/bin/nvdisasm
 	rm -rf $(TOOLS)/nvdisasm
 	$(TOOLS)/bin/nvdisasm --version | tail -n 2
+
+# cuda.h comes from nvidia-cuda-runtime: generated headers are compiled against it, and driver's constants compared with it.
+$(TOOLS)/include/cuda.h:
+	mkdir -p $(TOOLS)/include $(TOOLS)/cudart
+	python3 -m pip download --quiet --disable-pip-version-check --no-deps -d $(TOOLS)/cudart nvidia-cuda-runtime==$(CUDART_VERSION)
+	cd $(TOOLS)/cudart && python3 -m zipfile -e nvidia_cuda_runtime-$(CUDART_VERSION)-*.whl .
+	install -m 644 $(TOOLS)/cudart/nvidia/cu13/include/cuda.h $(TOOLS)/include/cuda.h
+	rm -rf $(TOOLS)/cudart
 
 # Every test, then the race detector where it matters. What is missing (ptxas, nvdisasm, a C compiler, a GPU) skips with its
 # reason; FSGEN_REQUIRE_PTXAS=1, FSGEN_REQUIRE_NVDISASM=1, FSGEN_REQUIRE_CC=1 and FSGEN_REQUIRE_GPU=1 make that a failure.

@@ -33,7 +33,7 @@ func TestSourceAsksStoreThenTableThenDefault(t *testing.T) {
 		assert.Equal(t, from, got.Origin)
 		assert.Equal(t, c.Tile.String(), got.Artifact.Manifest.Tile.Name)
 		assert.Equal(t, c.CTAs, got.CTAs)
-		assert.NoError(t, gen.CheckPTX(got.Artifact.Manifest, got.Artifact.PTX))
+		assert.NoError(t, got.Artifact.Manifest.CheckPTX(got.Artifact.PTX))
 	}
 	want(b.Candidates[0], FromDefault)
 	inTable, inStore := b.Candidates[2], Candidate{b.Candidates[3].Tile, 120}

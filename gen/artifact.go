@@ -12,7 +12,7 @@ func LoadArtifact(ptxText, manifestJSON []byte) (*Artifact, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := CheckPTX(m, ptxText); err != nil {
+	if err := m.CheckPTX(ptxText); err != nil {
 		return nil, err
 	}
 	return &Artifact{PTX: ptxText, Manifest: m}, nil

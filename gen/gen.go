@@ -132,12 +132,3 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 	}
 	return m
 }
-
-// CheckPTX reports whether a PTX text is the one that a manifest describes.
-func CheckPTX(m *manifest.Kernel, text []byte) error {
-	sum := sha256.Sum256(text)
-	if got := hex.EncodeToString(sum[:]); got != m.PTXSHA256 {
-		return fmt.Errorf("gen: the PTX's sha256 is %s; the manifest describes %s", got, m.PTXSHA256)
-	}
-	return nil
-}

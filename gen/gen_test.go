@@ -114,8 +114,8 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 func TestCheckPTX(t *testing.T) {
 	a, err := Emit(request(16, "none"))
 	require.NoError(t, err)
-	require.NoError(t, CheckPTX(a.Manifest, a.PTX))
-	require.ErrorContains(t, CheckPTX(a.Manifest, append(a.PTX, '\n')), a.Manifest.PTXSHA256)
+	require.NoError(t, a.Manifest.CheckPTX(a.PTX))
+	require.ErrorContains(t, a.Manifest.CheckPTX(append(a.PTX, '\n')), a.Manifest.PTXSHA256)
 }
 
 func request(batch int, chain string) Request {

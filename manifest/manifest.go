@@ -4,6 +4,8 @@ package manifest
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,6 +24,10 @@ const (
 	Pointer   Kind = "pointer"   // 64-bit device address
 	Scalar    Kind = "scalar"    // 32-bit value
 	TensorMap Kind = "tensormap" // 128-byte CUtensorMap by value
+	// TensorMapPointer is the 64-bit device address of a CUtensorMap in global memory, a multiple of 64. The kernel acquires
+	// the map, so that it may come from any copy that is ahead of the launch; that of the weights counts as the weights where
+	// launches overlap (Launch.Programmatic).
+	TensorMapPointer Kind = "tensormap_pointer"
 )
 
 // Kernel describes one kernel.
@@ -63,9 +69,12 @@ type Param struct {
 	// Access of a pointer: read, write, workspace (zero before the first launch, left zero by every launch) or scratch (what it
 	// holds before and after a launch means nothing).
 	Access string `json:"access,omitempty"`
-	// Map describes a tensor map.
+	// Map describes a tensor map, by value or pointed to.
 	Map *Map `json:"map,omitempty"`
 }
+
+// IsMap reports whether a parameter of the kind is a tensor map, by value or pointed to.
+func (k Kind) IsMap() bool { return k == TensorMap || k == TensorMapPointer }
 
 // Map says how to encode a tensor map with cuTensorMapEncodeTiled. Dimensions stand innermost first, as the driver takes
 // them; the global size is [hidden, rows] with a row stride of the leading dimension times the element size.
@@ -113,11 +122,16 @@ func (g Grid) CTAs(vocab, batch, resident int) int {
 	if batch <= 0 || vocab <= 0 || clusters <= 0 {
 		return 0
 	}
-	down, across := g.TileM*g.Cluster, g.TileN
-	if g.Split {
-		down, across = g.TileM, g.TileN*g.Cluster
-	}
+	down, across := g.Item()
 	return min(clusters, ceilDiv(vocab, down)*ceilDiv(batch, across)) * g.Cluster
+}
+
+// Item returns the rows of weights and of hidden states that a cluster takes at a time.
+func (g Grid) Item() (down, across int) {
+	if g.Split {
+		return g.TileM, g.TileN * g.Cluster
+	}
+	return g.TileM * g.Cluster, g.TileN
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
@@ -259,6 +273,40 @@ func (k *Kernel) PartialsBytes(batch, ctas int) int {
 		return 0
 	}
 	return 8 * batch * ctas
+}
+
+// Parameters that point into the workspace of a launch.
+const (
+	Ticket = "ticket"
+	Keys   = "keys"
+)
+
+// The workspace of a launch is one run of memory: the ticket, in a cache line of its own, and the keys behind it, KeysOffset
+// bytes from the ticket. It is zero before the first launch, every launch leaves it zero, and launches that overlap need one
+// each. A launch that was cut short leaves it to be zeroed again.
+const KeysOffset = 256
+
+// WorkspaceOffset is where in the workspace a parameter of it points to, in bytes; -1 for what is not in it.
+func WorkspaceOffset(param string) int {
+	switch param {
+	case Ticket:
+		return 0
+	case Keys:
+		return KeysOffset
+	}
+	return -1
+}
+
+// WorkspaceBytes is the size of the workspace for batches of up to so many rows.
+func WorkspaceBytes(batch int) int { return KeysOffset + 8*batch }
+
+// CheckPTX reports whether a PTX text is the one that the manifest describes.
+func (k *Kernel) CheckPTX(text []byte) error {
+	sum := sha256.Sum256(text)
+	if got := hex.EncodeToString(sum[:]); got != k.PTXSHA256 {
+		return fmt.Errorf("manifest: the PTX's sha256 is %s; the manifest describes %s", got, k.PTXSHA256)
+	}
+	return nil
 }
 
 // ParamSizes lists the sizes of the parameters, in order.

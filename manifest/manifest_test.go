@@ -50,6 +50,24 @@ func TestLogSumExp(t *testing.T) {
 	require.ErrorContains(t, k.Validate(), "outputs is")
 }
 
+// TestTensorMapPointers: a map in device memory is an address of 8 bytes with all that a map by value has.
+func TestTensorMapPointers(t *testing.T) {
+	k := sample()
+	k.Params[0].Kind, k.Params[0].Size = TensorMapPointer, 8
+	require.NoError(t, k.Validate())
+	k.Params[0].Map.Rows = "nobody"
+	require.ErrorContains(t, k.Validate(), "params[0].map.rows")
+	k.Params[0].Map = nil
+	require.ErrorContains(t, k.Validate(), "params[0].map")
+}
+
+func TestWorkspace(t *testing.T) {
+	require.Equal(t, 0, WorkspaceOffset("ticket"))
+	require.Equal(t, KeysOffset, WorkspaceOffset("keys"))
+	require.Equal(t, -1, WorkspaceOffset("tokens"))
+	require.Equal(t, KeysOffset+8*7, WorkspaceBytes(7))
+}
+
 func TestRoundTrip(t *testing.T) {
 	k := sample()
 	text := k.Encode()
@@ -109,6 +127,8 @@ func TestValidateNamesTheField(t *testing.T) {
 		"params[2].offset is 4352":     func(k *Kernel) { k.Params[2].Offset = 4352 },
 		"params[2].offset is 92233720": func(k *Kernel) { k.Params[2].Offset = math.MaxInt - 7 },
 		"params[2].access":             func(k *Kernel) { k.Params[2].Access = "borrow" },
+		"params[2].access is \"tokens": func(k *Kernel) { k.Params[2].Access = "workspace" },
+		"params[2].map":                func(k *Kernel) { k.Params[2].Kind = TensorMapPointer },
 		"outputs[2] is \"logits\"":     func(k *Kernel) { k.Outputs = append(k.Outputs, "logits") },
 		"outputs[2] is \"token\"":      func(k *Kernel) { k.Outputs = append(k.Outputs, "token") },
 		"outputs is [token status lse": func(k *Kernel) { k.Outputs = append(k.Outputs, "lse") },

@@ -98,19 +98,21 @@ func (k *Kernel) validateParams() error {
 	end := 0
 	for i, p := range k.Params {
 		at := fmt.Sprintf("params[%d]", i)
-		size := map[Kind]int{Pointer: 8, Scalar: 4, TensorMap: 128}[p.Kind]
+		size := map[Kind]int{Pointer: 8, Scalar: 4, TensorMap: 128, TensorMapPointer: 8}[p.Kind]
 		switch {
 		case !identifier(p.Name) || seen[p.Name]:
 			return &Error{at + ".name", "names are identifiers of C, each used once", fmt.Sprintf("%q", p.Name)}
 		case size == 0:
-			return &Error{at + ".kind", "want pointer, scalar or tensormap", p.Kind}
+			return &Error{at + ".kind", "want pointer, scalar, tensormap or tensormap_pointer", p.Kind}
 		case p.Size != size:
 			return &Error{at + ".size", fmt.Sprintf("a %s has %d bytes", p.Kind, size), p.Size}
 		case p.Offset < end || p.Offset%min(p.Size, 64) != 0 || p.Offset > maxParamBytes-p.Size:
 			return &Error{at + ".offset", "parameters stand in order, aligned, within 4352 bytes", p.Offset}
 		case !accesses[p.Access]:
 			return &Error{at + ".access", "want read, write, workspace, scratch or none", fmt.Sprintf("%q", p.Access)}
-		case (p.Kind == TensorMap) != (p.Map != nil):
+		case p.Access == "workspace" && WorkspaceOffset(p.Name) < 0:
+			return &Error{at + ".access", "the workspace holds ticket and keys", fmt.Sprintf("%q", p.Name)}
+		case p.Kind.IsMap() != (p.Map != nil):
 			return &Error{at + ".map", "a tensor map and only that has a map", p.Kind}
 		}
 		if p.Map != nil {

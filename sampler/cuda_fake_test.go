@@ -105,7 +105,7 @@ func (f *fakeCUDA) launcher(spec Spec, batch int) (*Launcher, *DeviceArgs) {
 func (f *fakeCUDA) param(l *Launcher, name string) uint64 {
 	f.t.Helper()
 	last, at := f.last(), 0
-	for _, p := range l.kernel.m.Params {
+	for _, p := range l.kernel.Manifest.Params {
 		if p.Name == name && p.Size == 8 {
 			return binary.LittleEndian.Uint64(last.params[at:])
 		}
@@ -136,7 +136,7 @@ func TestLaunchesOverlapUnlessSerial(t *testing.T) {
 func TestKernelsThatDoNotWaitAreNotOverlapped(t *testing.T) {
 	f := openFake(t)
 	l, _ := f.launcher(Spec{MaxBatch: 8}, 8)
-	m := *l.plan.list[0].m
+	m := *l.plan.list[0].Manifest
 	m.Launch.Programmatic = false
 	ptx, err := Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: 8, Tuning: Untuned}.buckets(f.b.(*cudaDevice).arch, l.plan.head.shape, RowMajor, nil)
 	require.NoError(t, err)

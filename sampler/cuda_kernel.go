@@ -4,39 +4,34 @@ package sampler
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/fsgen/fsgen/driver"
-	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/templates"
 )
 
 // cudaKernel is a loaded kernel. Everything that a launch needs is read from its manifest.
 type cudaKernel struct {
-	m        *manifest.Kernel
-	mod      *driver.Module
-	fn       *driver.Function
-	resident int  // CTAs that the GPU holds at once
-	overlaps bool // it may begin beside the kernel before it
-	ctas     int  // as tuned; 0: the grid's rule
-	weights  driver.TensorMap
-	setters  []setter
+	*driver.Kernel
+	mod     *driver.Module
+	serial  bool // it waits for the end of the kernel before it
+	ctas    int  // as tuned; 0: the grid's rule
+	weights driver.TensorMap
+	setters []setter
 }
 
 // setter fills in one parameter of a launch.
 type setter func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error
 
 func (h *cudaHead) loadKernel(ctx context.Context, b bucket, serial bool) (*cudaKernel, error) {
-	a := b.Artifact
-	d, k := h.dev, &cudaKernel{m: a.Manifest, ctas: b.CTAs, overlaps: a.Manifest.Launch.Programmatic && !serial}
-	if err := gen.CheckPTX(a.Manifest, a.PTX); err != nil {
+	m, k := b.Artifact.Manifest, &cudaKernel{ctas: b.CTAs, serial: serial}
+	if err := m.CheckPTX(b.Artifact.PTX); err != nil {
 		return nil, err
 	}
-	if !a.Manifest.Target.RunsOn(h.dev.dev.ComputeCapability()) {
-		return nil, &InputError{"kernel target", "want one that runs on " + d.dev.Name(), a.Manifest.Target}
+	if !m.Target.RunsOn(h.dev.dev.ComputeCapability()) { // before it is compiled
+		return nil, &InputError{"kernel target", "want one that runs on " + h.dev.dev.Name(), m.Target}
 	}
-	for _, p := range a.Manifest.Params {
+	for _, p := range m.Params {
 		set, ok := setters[p.Name]
 		if !ok {
 			return nil, &InputError{"kernel parameter", "this fsgen does not know it", p.Name}
@@ -44,22 +39,20 @@ func (h *cudaHead) loadKernel(ctx context.Context, b bucket, serial bool) (*cuda
 		k.setters = append(k.setters, set)
 	}
 	var err error
-	if k.mod, err = d.load(ctx, a.PTX); err != nil {
+	if k.mod, err = h.dev.load(ctx, b.Artifact.PTX); err != nil {
 		return nil, err
 	}
-	if err := k.prepare(h); err != nil {
+	if err := k.prepare(h, m); err != nil {
 		k.mod.Close()
 		return nil, err
 	}
 	return k, nil
 }
 
-// prepare encodes the weights' tensor map, finds the entry, raises its shared memory and asks how many CTAs fit.
-func (k *cudaKernel) prepare(h *cudaHead) error {
-	d := h.dev
-	var err error
+// prepare encodes the weights' tensor map and finds the kernel.
+func (k *cudaKernel) prepare(h *cudaHead, m *manifest.Kernel) (err error) {
 	if h.layout == RowMajor {
-		p := k.m.Param(templates.ParamWeights)
+		p := m.Param(templates.ParamWeights)
 		if p == nil || p.Map == nil {
 			return &InputError{"kernel parameter", "a kernel has a tensor map of the weights", templates.ParamWeights}
 		}
@@ -67,42 +60,8 @@ func (k *cudaKernel) prepare(h *cudaHead) error {
 			return err
 		}
 	}
-	if k.fn, err = k.mod.Function(k.m.Entry); err != nil {
-		return err
-	}
-	if err := k.fn.SetMaxDynamicShared(k.m.Launch.SharedBytes); err != nil {
-		return err
-	}
-	if cluster := k.m.Launch.Cluster[0]; cluster > 1 {
-		cfg := k.config(d.sms() / cluster * cluster)
-		clusters, err := k.fn.MaxActiveClusters(cfg)
-		if err != nil {
-			return err
-		}
-		k.resident = clusters * cluster
-	} else {
-		blocks, err := k.fn.MaxActiveBlocks(k.m.Launch.Block[0], k.m.Launch.SharedBytes)
-		if err != nil {
-			return err
-		}
-		k.resident = blocks * d.sms()
-	}
-	if k.resident < k.m.Launch.Cluster[0] {
-		return fmt.Errorf("kernel %s does not fit on %s", k.m.Entry, d.dev.Name())
-	}
-	return nil
-}
-
-func (k *cudaKernel) config(ctas int) driver.LaunchConfig {
-	cfg := driver.LaunchConfig{
-		Grid:        driver.Dim3{X: uint32(ctas), Y: 1, Z: 1},
-		Block:       driver.Dim3{X: uint32(k.m.Launch.Block[0]), Y: 1, Z: 1},
-		SharedBytes: uint32(k.m.Launch.SharedBytes), Programmatic: k.overlaps,
-	}
-	if c := k.m.Launch.Cluster[0]; c > 1 {
-		cfg.Cluster = driver.Dim3{X: uint32(c), Y: 1, Z: 1}
-	}
-	return cfg
+	k.Kernel, err = k.mod.Kernel(m)
+	return err
 }
 
 func scalar(value func(l *Launcher, a *DeviceArgs) int) setter {
@@ -140,7 +99,7 @@ var setters = map[string]setter{
 	},
 	templates.ParamPackedWeights: pointer("packed weights", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.plan.head.ptr) }),
 	templates.ParamHidden: func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error {
-		m, err := l.ready.hiddenMap(l, l.kernel.m.Params[i].Map, a)
+		m, err := l.ready.hiddenMap(l, l.kernel.Manifest.Params[i].Map, a)
 		if err == nil {
 			p.SetTensorMap(i, m)
 		}

@@ -92,17 +92,16 @@ func (r *laidOut) hiddenMap(l *Launcher, m *manifest.Map, a *DeviceArgs) (*drive
 	return &h.words, nil
 }
 
-// ticketBytes keeps the ticket in a cache line of its own, ahead of the keys.
-const ticketBytes = 256
-
-func (l *Launcher) ticket() driver.DevicePtr   { return l.space.Ptr() }
-func (l *Launcher) keys() driver.DevicePtr     { return l.space.Ptr() + ticketBytes }
-func (l *Launcher) partials() driver.DevicePtr { return l.keys() + driver.DevicePtr(8*l.rows) }
+func (l *Launcher) ticket() driver.DevicePtr { return l.space.Ptr() }
+func (l *Launcher) keys() driver.DevicePtr   { return l.space.Ptr() + manifest.KeysOffset }
+func (l *Launcher) partials() driver.DevicePtr {
+	return l.space.Ptr() + driver.DevicePtr(manifest.WorkspaceBytes(l.rows))
+}
 
 func (p *cudaPlan) newLauncher(rows int) (*Launcher, error) {
 	l := &Launcher{plan: p}
 	for _, k := range p.list {
-		params, err := driver.NewParams(k.m.ParamSizes()...)
+		params, err := driver.NewParams(k.Manifest.ParamSizes()...)
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +115,7 @@ func (l *Launcher) grow(rows int) error {
 	if rows <= l.rows {
 		return nil
 	}
-	zeroed := ticketBytes + 8*rows
+	zeroed := manifest.WorkspaceBytes(rows)
 	space, err := l.plan.head.dev.ctx.Alloc(uint64(zeroed + l.plan.partialsBytes(rows)))
 	if err != nil {
 		return err
@@ -182,7 +181,7 @@ func (l *Launcher) Launch(stream uintptr, a *DeviceArgs) error {
 			return err
 		}
 	}
-	return k.fn.LaunchOn(stream, r.cfg, r.params)
+	return k.LaunchOn(stream, r.cfg, r.params)
 }
 
 // layOut checks the arguments of a launch and fills in its parameters.
@@ -197,7 +196,8 @@ func (l *Launcher) layOut(k *cudaKernel, r *laidOut, a *DeviceArgs) error {
 			return err
 		}
 	}
-	r.cfg = k.config(autotune.Grid(k.m.Launch.Grid, l.plan.head.shape.Vocab, a.Batch, k.resident, k.ctas))
+	ctas := autotune.Grid(k.Manifest.Launch.Grid, l.plan.head.shape.Vocab, a.Batch, k.Resident(), k.ctas)
+	r.cfg = k.Config(ctas, !k.serial)
 	r.valid = true
 	return nil
 }
@@ -239,24 +239,6 @@ func checkStride(field string, stride int) error {
 // encode makes a tensor map of a bf16 matrix [rows, hidden] at an address, with the box that a kernel wants. It fills in
 // spec, which the driver's call keeps from the stack: launches bring their own, and allocate nothing.
 func (h *cudaHead) encode(spec *driver.TensorMapSpec, m *manifest.Map, addr driver.DevicePtr, rows, ld int) (driver.TensorMap, error) {
-	*spec = driver.TensorMapSpec{
-		Type: driver.BFloat16, Rank: 2, Address: addr,
-		Dims:    [5]uint64{uint64(h.shape.Hidden), uint64(rows)},
-		Strides: [4]uint64{uint64(ld) * 2},
-		Box:     [5]uint32{m.Box[0], m.Box[1]},
-		Swizzle: driver.Swizzle128B, L2Promotion: l2Promotion(m),
-	}
+	spec.MatrixMap(m, addr, rows, h.shape.Hidden, ld)
 	return h.dev.ctx.EncodeTiled(spec)
-}
-
-func l2Promotion(m *manifest.Map) driver.L2Promotion {
-	switch m.L2Promote {
-	case 64:
-		return driver.L2Promotion64B
-	case 128:
-		return driver.L2Promotion128B
-	case 256:
-		return driver.L2Promotion256B
-	}
-	return driver.L2PromotionNone
 }

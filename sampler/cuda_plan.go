@@ -43,7 +43,7 @@ func newCUDAPlan(ctx context.Context, h *cudaHead, spec Spec, buckets []bucket) 
 // partialsBytes is the scratch that launches of any of the kernels need for a number of rows, on all CTAs that fit.
 func (p *cudaPlan) partialsBytes(rows int) (bytes int) {
 	for _, k := range p.list {
-		bytes = max(bytes, k.m.PartialsBytes(rows, k.resident))
+		bytes = max(bytes, k.Manifest.PartialsBytes(rows, k.Resident()))
 	}
 	return bytes
 }
@@ -51,7 +51,7 @@ func (p *cudaPlan) partialsBytes(rows int) (bytes int) {
 func (p *cudaPlan) kernels() []string {
 	var names []string
 	for _, k := range p.list {
-		names = append(names, k.m.Entry)
+		names = append(names, k.Manifest.Entry)
 	}
 	return names
 }
@@ -108,7 +108,7 @@ func (p *cudaPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 		return nil, err
 	}
 	res := s.result(b, l)
-	res.Kernel = p.list[p.widths.choose(b.rows)].m.Entry
+	res.Kernel = p.list[p.widths.choose(b.rows)].Manifest.Entry
 	p.give(s)
 	return res, nil
 }

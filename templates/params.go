@@ -33,8 +33,8 @@ const (
 	ParamScores            = "scores"
 	ParamLogSumExp         = manifest.LogSumExp
 	ParamPartials          = manifest.Partials
-	ParamKeys              = "keys"
-	ParamTicket            = "ticket"
+	ParamKeys              = manifest.Keys
+	ParamTicket            = manifest.Ticket
 )
 
 // params are the parameters of the skeleton. A stride of 0 makes one value serve every row; strides count elements.

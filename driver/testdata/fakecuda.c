@@ -182,6 +182,7 @@ API CUresult cuCtxPushCurrent_v2(struct ctx *c) {
   return 0;
 }
 API CUresult cuCtxPopCurrent_v2(struct ctx **c) { ENTER(0); if (!depth) return 201; *c = stack[--depth]; return 0; }
+API CUresult cuCtxGetDevice(int *dev) { ENTER(1); *dev = current()->device; return 0; }
 API CUresult cuCtxSynchronize(void) { ENTER(1); return 0; }
 
 // ---- memory

@@ -1,0 +1,151 @@
+package gen
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"strings"
+	"text/template"
+
+	"github.com/fsgen/fsgen/manifest"
+)
+
+//go:embed header.h.tmpl
+var headerText string
+
+var headerTemplate = template.Must(template.New("header").Parse(headerText))
+
+// Header is a C header that holds the kernel and launches it over the CUDA driver API: plain C99 and C++11, nothing but cuda.h
+// and the standard library.
+func Header(a *Artifact) []byte {
+	var b bytes.Buffer
+	if err := headerTemplate.Execute(&b, newHeader(a)); err != nil {
+		panic(fmt.Sprintf("BUG: gen: header: %v", err))
+	}
+	return b.Bytes()
+}
+
+// header is what the template is filled in with.
+type header struct {
+	M                          *manifest.Kernel
+	Name, Guard                string
+	PTX                        string // literals, a piece a line
+	Args                       []headerArg
+	Maps                       []headerArg
+	Workspace                  []workspaceParam
+	Cluster, Down, Across      int // CTAs; rows of weights and of hidden states of a cluster's item
+	KeysOffset                 int
+	Partials                   string // the parameter, if there is one
+	Packed                     bool
+	PackedRows, PackedCols     int
+	PackedRowBytes, PackedTail int
+	Functions                  []string
+}
+
+// headerArg is a member of the arguments' struct.
+type headerArg struct{ argument }
+
+// CType is the member's type, as it stands before its name.
+func (a headerArg) CType() string {
+	switch a.Kind {
+	case manifest.TensorMap:
+		return "const CUtensorMap *"
+	case manifest.Scalar:
+		return "uint32_t "
+	}
+	return "CUdeviceptr "
+}
+
+// Address reports whether the argument is an address, which must not be missing.
+func (a headerArg) Address() bool { return a.Kind != manifest.Scalar }
+
+// Zero is how a missing address is written.
+func (a headerArg) Zero() string {
+	if a.Kind == manifest.TensorMap {
+		return "NULL"
+	}
+	return "0"
+}
+
+// Value is where the driver finds the value: a tensor map where the caller has it, others in the arguments.
+func (a headerArg) Value() string {
+	if a.Kind == manifest.TensorMap {
+		return "args->" + a.Name
+	}
+	return "&args->" + a.Name
+}
+
+// Matrix is what a tensor map is of.
+func (a headerArg) Matrix() string { return paramDocs[a.Name] }
+
+// Upper is the name in capitals.
+func (a headerArg) Upper() string { return strings.ToUpper(a.Name) }
+
+// workspaceParam is a parameter that points into the workspace.
+type workspaceParam struct {
+	*manifest.Param
+	Index, Offset int
+}
+
+func newHeader(a *Artifact) *header {
+	m := a.Manifest
+	h := &header{
+		M: m, Name: m.Entry, Guard: strings.ToUpper(m.Entry) + "_H", PTX: literals(string(a.PTX)), Workspace: workspaceParams(m),
+		Cluster: m.Launch.Cluster[0], KeysOffset: manifest.KeysOffset, Packed: m.Tile.Weights == manifest.Packed,
+		PackedRows: manifest.PackedRows, PackedCols: manifest.PackedCols,
+		PackedRowBytes: manifest.PackedRowBytes, PackedTail: manifest.PackedTail,
+		Functions: []string{"error", "load", "unload", "grid", "workspace_bytes", "workspace_zero", "launch"},
+	}
+	h.Down, h.Across = m.Launch.Grid.Item()
+	for _, arg := range arguments(m) {
+		h.Args = append(h.Args, headerArg{arg})
+		if arg.Kind.IsMap() {
+			h.Maps = append(h.Maps, headerArg{arg})
+			h.Functions = append(h.Functions, "encode_"+arg.Name)
+		}
+	}
+	if m.Param(manifest.Partials) != nil {
+		h.Partials = manifest.Partials
+		h.Functions = append(h.Functions, manifest.Partials+"_bytes")
+	}
+	if h.Packed {
+		h.Functions = append(h.Functions, "packed_bytes", "pack")
+	}
+	return h
+}
+
+// workspaceParams are the parameters that point into the workspace.
+func workspaceParams(m *manifest.Kernel) (out []workspaceParam) {
+	for i := range m.Params {
+		if p := &m.Params[i]; p.Access == "workspace" {
+			out = append(out, workspaceParam{p, i, manifest.WorkspaceOffset(p.Name)})
+		}
+	}
+	return out
+}
+
+// literalBytes is the longest string that every C compiler takes (C99, 5.2.4.1), less the end of a line.
+const literalBytes = 4000
+
+// literals writes a text as string literals of C, a line each; a comma ends those that have become long enough together.
+func literals(text string) string {
+	var b strings.Builder
+	n := 0
+	for line := range strings.Lines(text) {
+		if n > 0 && n+len(line) > literalBytes {
+			b.WriteString(",")
+			n = 0
+		}
+		if b.Len() > 0 {
+			b.WriteString("\n")
+		}
+		n += len(line)
+		b.WriteString("\t" + quoteC(line))
+	}
+	return b.String() + ",\n"
+}
+
+// quoteC quotes printable ASCII, tabs and newlines for C. No two question marks stay together: they may begin a trigraph.
+func quoteC(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "?", `\?`).Replace(s) + `"`
+}

@@ -1,0 +1,69 @@
+package gen
+
+import (
+	"fmt"
+
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/templates"
+)
+
+// paramDocs say what the parameters of kernels mean, for those who read a header or a package instead of a manifest.
+var paramDocs = map[string]string{
+	templates.ParamWeights:           "weights W [vocab, hidden_size]",
+	templates.ParamPackedWeights:     "weights W, packed in panels of 64 columns",
+	templates.ParamHidden:            "hidden states H [batch, hidden_size]",
+	templates.ParamVocab:             "tokens of the vocabulary; rows of W past it are not sampled",
+	templates.ParamHiddenSize:        "columns of W and H",
+	templates.ParamBatch:             "rows to sample; 0 launches nothing",
+	templates.ParamSeeds:             "seed of every row",
+	templates.ParamSeedStride:        "elements from row to row: 1, or 0 for one that serves all",
+	templates.ParamPositions:         "position (step) of every row in its sequence",
+	templates.ParamPositionStride:    "elements from row to row: 1, or 0 for one that serves all",
+	templates.ParamDraw:              "number of the draw, for several from the same position; 0 otherwise",
+	templates.ParamStreamTag:         "separates independent uses of one seed; 0 otherwise",
+	templates.ParamTemperature:       "temperature of every row; 0 is greedy, negative or not finite fails the row",
+	templates.ParamTemperatureStride: "elements from row to row: 1, or 0 for one that serves all",
+	templates.ParamBias:              "added to the logits, after scale and soft-cap",
+	templates.ParamBiasStride:        "elements from row to row",
+	templates.ParamMask:              "allowed tokens: token v is bit v & 31 of word v >> 5",
+	templates.ParamMaskStride:        "words from row to row; 0 for one mask that serves all",
+	templates.ParamMaskWords:         "words of a row that are there; tokens past them are not allowed",
+	templates.ParamTokens:            "sampled token of every row, or -1",
+	templates.ParamStatus:            "0 sampled, 1 no token is allowed, 2 NaN among the logits, 3 bad temperature",
+	templates.ParamScores:            "winning score of every row",
+	templates.ParamLogSumExp:         "log-sum-exp of z/T of every row",
+	templates.ParamPartials:          "partial sums of the CTAs, 8 bytes for each row and CTA",
+	templates.ParamKeys:              "best key of every row",
+	templates.ParamTicket:            "CTAs that have finished",
+}
+
+// paramDoc is what is to be said of a parameter in one line.
+func paramDoc(p *manifest.Param) string {
+	doc := paramDocs[p.Name]
+	switch p.Kind {
+	case manifest.TensorMap:
+		return "tensor map of the " + doc
+	case manifest.TensorMapPointer:
+		return "device address, a multiple of 64, of the tensor map of the " + doc
+	case manifest.Pointer:
+		return fmt.Sprintf("%s: %s, %s [%s]", p.Access, doc, p.Element, p.Shape)
+	}
+	return doc
+}
+
+// argument is a parameter as it is asked of whoever launches: the workspace is one argument instead of its parts.
+type argument struct {
+	*manifest.Param
+	Index int    // of the kernel's parameter
+	Doc   string // one line
+}
+
+// arguments lists the parameters that a launch is given.
+func arguments(m *manifest.Kernel) (args []argument) {
+	for i := range m.Params {
+		if p := &m.Params[i]; p.Access != "workspace" {
+			args = append(args, argument{p, i, paramDoc(p)})
+		}
+	}
+	return args
+}
