@@ -15,8 +15,10 @@ import (
 
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/model"
 	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/templates"
 	"github.com/fsgen/fsgen/tiling"
 )
 
@@ -176,7 +178,8 @@ func tiles(a arch.Arch, c ir.Computation) (out []tiling.Tile) {
 	return out
 }
 
-// flagCorpus is every combination of what a computation can ask for, at one tile, and the variants that skip nothing.
+// flagCorpus is every combination of what a computation can ask for, at one tile, tensor maps in global memory, and the variants that
+// skip nothing.
 var flagCorpus = sync.OnceValues(func() (corpus, error) {
 	var rs []Request
 	for _, a := range arch.All() {
@@ -184,7 +187,11 @@ var flagCorpus = sync.OnceValues(func() (corpus, error) {
 		for _, r.Computation = range combinations() {
 			rs = append(rs, r)
 		}
-		r.Options.Exhaustive = true
+		for _, r.Options.Weights = range []manifest.Layout{manifest.RowMajor, manifest.Packed} {
+			r.Computation, r.Options.TensorMaps = computations[1], templates.InGlobal
+			rs = append(rs, r)
+		}
+		r.Options = templates.Options{Exhaustive: true}
 		for _, r.Computation = range computations {
 			rs = append(rs, r)
 		}

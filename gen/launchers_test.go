@@ -20,18 +20,21 @@ import (
 	"github.com/fsgen/fsgen/internal/golden"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/templates"
 )
 
-// launched are kernels that between them have every part of headers and packages: one CTA and a cluster, tensor maps and packed
-// weights, scratch, all inputs, both architectures.
+// launched are kernels that between them have every part of headers and packages: one CTA and a cluster, tensor maps, addresses
+// of them and packed weights, scratch, all inputs, both architectures.
 func launched(t *testing.T) []*Artifact {
 	t.Helper()
 	cluster, packed, sm100 := request(128, "bias=rows,mask,temperature"), request(64, "temperature"), request(16, "none")
 	packed.Computation.Sampler, packed.Computation.Score, packed.Computation.LogSumExp = ir.Grouped, true, true
 	packed.Options.Weights = manifest.Packed
 	sm100.Arch, sm100.Computation.Sampler = arch.SM100, ir.Greedy
+	global := request(8, "temperature")
+	global.Options.TensorMaps = templates.InGlobal
 	var out []*Artifact
-	for _, r := range []Request{request(16, "temperature"), cluster, packed, sm100} {
+	for _, r := range []Request{request(16, "temperature"), cluster, packed, global, sm100} {
 		a, err := Emit(r)
 		require.NoError(t, err)
 		out = append(out, a)
@@ -159,7 +162,7 @@ func TestBothLaunchersLaunchTheSame(t *testing.T) {
 	library := cfake.Build(t, source)
 	dir := t.TempDir()
 	writeModule(t, dir)
-	artifacts := launched(t)[:3] // the fake is a GPU of compute capability 9.0
+	artifacts := launched(t)[:4] // the fake is a GPU of compute capability 9.0
 	for _, a := range artifacts {
 		pkg, err := GoPackage(a, a.Name())
 		require.NoError(t, err)

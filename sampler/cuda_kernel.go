@@ -4,6 +4,7 @@ package sampler
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/manifest"
@@ -17,6 +18,8 @@ type cudaKernel struct {
 	serial  bool // it waits for the end of the kernel before it
 	ctas    int  // as tuned; 0: the grid's rule
 	weights driver.TensorMap
+	stored  *mapStore // of the weights, where the kernel is given addresses of tensor maps; nil otherwise
+	place   driver.DevicePtr
 	setters []setter
 }
 
@@ -43,11 +46,12 @@ func (h *cudaHead) loadKernel(ctx context.Context, b bucket, serial bool) (*cuda
 		return nil, err
 	}
 	if err := k.prepare(h, m); err != nil {
-		k.mod.Close()
-		return nil, err
+		return nil, errors.Join(err, k.close())
 	}
 	return k, nil
 }
+
+func (k *cudaKernel) close() error { return errors.Join(k.mod.Close(), k.stored.close()) }
 
 // prepare encodes the weights' tensor map and finds the kernel.
 func (k *cudaKernel) prepare(h *cudaHead, m *manifest.Kernel) (err error) {
@@ -59,8 +63,23 @@ func (k *cudaKernel) prepare(h *cudaHead, m *manifest.Kernel) (err error) {
 		if k.weights, err = h.encode(&driver.TensorMapSpec{}, p.Map, h.ptr, h.shape.Vocab, h.ld); err != nil {
 			return err
 		}
+		if err := k.store(h, p.Kind); err != nil {
+			return err
+		}
 	}
 	k.Kernel, err = k.mod.Kernel(m)
+	return err
+}
+
+// store brings the weights' tensor map to device memory, where the kernel wants it there.
+func (k *cudaKernel) store(h *cudaHead, kind manifest.Kind) (err error) {
+	if kind != manifest.TensorMapPointer {
+		return nil
+	}
+	if k.stored, err = newMapStore(h.dev.ctx, 1); err != nil {
+		return err
+	}
+	k.place, err = k.stored.place(matrixAt{}, func() (driver.TensorMap, error) { return k.weights, nil })
 	return err
 }
 
@@ -94,11 +113,20 @@ func stride(perRow func(a *DeviceArgs) bool) setter {
 // setters know every parameter that fsgen's kernels have.
 var setters = map[string]setter{
 	templates.ParamWeights: func(l *Launcher, p *driver.Params, i int, _ *DeviceArgs) error {
-		p.SetTensorMap(i, &l.kernel.weights)
+		if l.kernel.stored == nil {
+			p.SetTensorMap(i, &l.kernel.weights)
+			return nil
+		}
+		p.SetPtr(i, l.kernel.place)
 		return nil
 	},
 	templates.ParamPackedWeights: pointer("packed weights", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.plan.head.ptr) }),
 	templates.ParamHidden: func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error {
+		if l.ready.stored != nil {
+			at, err := l.ready.hiddenPlace(l, l.kernel.Manifest.Params[i].Map, a)
+			p.SetPtr(i, at)
+			return err
+		}
 		m, err := l.ready.hiddenMap(l, l.kernel.Manifest.Params[i].Map, a)
 		if err == nil {
 			p.SetTensorMap(i, m)

@@ -3,6 +3,7 @@
 package sampler
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -63,6 +64,8 @@ type laidOut struct {
 
 	maps [hiddenMaps]hiddenMap
 	next int // to be replaced
+
+	stored *mapStore // instead, where the kernel is given addresses of tensor maps
 }
 
 // hiddenMap is the tensor map of hidden states of some rows at a place. hiddenMaps of them are kept, for servers that take
@@ -92,6 +95,13 @@ func (r *laidOut) hiddenMap(l *Launcher, m *manifest.Map, a *DeviceArgs) (*drive
 	return &h.words, nil
 }
 
+// hiddenPlace returns where in device memory the tensor map of a launch's hidden states lies.
+func (r *laidOut) hiddenPlace(l *Launcher, m *manifest.Map, a *DeviceArgs) (driver.DevicePtr, error) {
+	return r.stored.place(matrixAt{a.Hidden, a.Batch, a.HiddenLD}, func() (driver.TensorMap, error) {
+		return l.plan.head.encode(&l.hidden, m, driver.DevicePtr(a.Hidden), a.Batch, a.HiddenLD)
+	})
+}
+
 func (l *Launcher) ticket() driver.DevicePtr { return l.space.Ptr() }
 func (l *Launcher) keys() driver.DevicePtr   { return l.space.Ptr() + manifest.KeysOffset }
 func (l *Launcher) partials() driver.DevicePtr {
@@ -101,13 +111,20 @@ func (l *Launcher) partials() driver.DevicePtr {
 func (p *cudaPlan) newLauncher(rows int) (*Launcher, error) {
 	l := &Launcher{plan: p}
 	for _, k := range p.list {
-		params, err := driver.NewParams(k.Manifest.ParamSizes()...)
-		if err != nil {
-			return nil, err
+		r := &laidOut{}
+		l.laid = append(l.laid, r)
+		var err error
+		if r.params, err = driver.NewParams(k.Manifest.ParamSizes()...); err == nil && pointsToMaps(k.Manifest) {
+			r.stored, err = newMapStore(p.head.dev.ctx, storedMaps)
 		}
-		l.laid = append(l.laid, &laidOut{params: params})
+		if err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
 	}
-	return l, l.grow(rows)
+	if err := l.grow(rows); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
 }
 
 // grow makes the workspace hold a number of rows: ticket and keys, zeroed, and the scratch of the partial sums behind them.
@@ -142,7 +159,16 @@ func (l *Launcher) Reset() error {
 }
 
 // Close frees the workspace. Nothing may be running on it.
-func (l *Launcher) Close() error { return l.space.Close() }
+func (l *Launcher) Close() error {
+	var errs []error
+	if l.space != nil {
+		errs = append(errs, l.space.Close())
+	}
+	for _, r := range l.laid {
+		errs = append(errs, r.stored.close())
+	}
+	return errors.Join(errs...)
+}
 
 // NewLauncher makes a launcher for batches of up to rows rows.
 func (p *Plan) NewLauncher(rows int) (*Launcher, error) {
@@ -161,7 +187,9 @@ func (p *Plan) NewLauncher(rows int) (*Launcher, error) {
 }
 
 // Launch enqueues one launch on a stream (a CUstream as an integer, 0 for the default stream). It allocates nothing and
-// waits for nothing, and may be captured in a graph. A batch of 0 launches nothing.
+// waits for nothing, and may be captured in a graph. A batch of 0 launches nothing. Where the kernel of an artifact has its tensor
+// maps in global memory, the first launch over some rows at a place copies a map and waits for that, so that it must not be a
+// captured one; a Launcher takes 1,024 of these.
 //
 // Unless Spec.SerialLaunch is set, the launch may begin while the kernel before it in the stream is ending. It reads nothing
 // but the weights before that has ended, and everything that follows in the stream waits for both: only who writes weights

@@ -64,7 +64,7 @@ func (p *cudaPlan) close() error {
 	}
 	for _, k := range p.list {
 		if k != nil {
-			errs = append(errs, k.mod.Close())
+			errs = append(errs, k.close())
 		}
 	}
 	return errors.Join(errs...)

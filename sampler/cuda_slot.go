@@ -39,7 +39,7 @@ func (s *slot) close() error {
 	if s.stream != nil {
 		errs = append(errs, s.stream.Close())
 	}
-	if s.launch != nil && s.launch.space != nil {
+	if s.launch != nil {
 		errs = append(errs, s.launch.Close())
 	}
 	if s.dev != nil {
@@ -79,6 +79,9 @@ func (b *batch) layout(ld int) layout {
 
 // reserve makes the slot's memory hold a layout and the workspace the rows.
 func (s *slot) reserve(l layout, rows int) error {
+	for _, r := range s.launch.laid {
+		r.stored.forget() // the slot's last call has ended
+	}
 	if err := s.launch.grow(rows); err != nil {
 		return err
 	}

@@ -17,6 +17,8 @@ type cta struct {
 	named   [16]namedBarrier
 	tmem    tensorMem
 	visits  []event // last use of the shared memory by each warp of other CTAs
+	// acquired are the addresses of tensor maps in global memory that a fence lets the CTA use; nil where there are none.
+	acquired map[uint64]bool
 }
 
 // cluster is the CTAs that run side by side with a view of one another's shared memory. One goroutine at a time steps it.

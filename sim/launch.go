@@ -139,7 +139,7 @@ func (g *grid) setParam(p *manifest.Param, l *Launch) error {
 			return missing
 		}
 		binary.LittleEndian.PutUint32(at, v)
-	case manifest.TensorMap:
+	case manifest.TensorMap, manifest.TensorMapPointer:
 		v, ok := l.Tensors[p.Name]
 		if !ok {
 			return missing
@@ -149,7 +149,11 @@ func (g *grid) setParam(p *manifest.Param, l *Launch) error {
 			return err
 		}
 		g.maps = append(g.maps, m)
-		encodeMap(at, len(g.maps)-1)
+		if p.Kind == manifest.TensorMapPointer {
+			binary.LittleEndian.PutUint64(at, g.putMap(p.Name, len(g.maps)-1))
+		} else {
+			encodeMap(at, len(g.maps)-1)
+		}
 	default:
 		return fmt.Errorf("sim: parameter %s has kind %q", p.Name, p.Kind)
 	}

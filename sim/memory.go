@@ -10,6 +10,7 @@ import (
 // Generic addresses (PTX ISA, "Generic Addressing"): windows for the spaces that are not global, far from one another so that
 // a stray address meets nothing.
 const (
+	mapBase      = 0x00_0500_0000_0000 // tensor maps that the launch keeps in global memory
 	moduleBase   = 0x00_0600_0000_0000 // variables of the module
 	heapBase     = 0x00_0700_0000_0000 // allocations
 	paramWindow  = 0x00_7d00_0000_0000

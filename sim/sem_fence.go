@@ -5,13 +5,22 @@ import "math/bits"
 // buildProxyFence orders the warp's generic accesses before those of the async proxy.
 func buildProxyFence(*asm) exec { return func(s *step) { s.w.proxyFences++ } }
 
-// buildTensormapAcquire checks its address; tensor maps are never rewritten here.
+// buildTensormapAcquire lets the CTA use the tensor map at its address; tensor maps are never rewritten here.
 func buildTensormapAcquire(a *asm) exec {
 	x := a.addr(0)
 	return func(s *step) {
 		l := bits.TrailingZeros32(s.m)
-		s.tensorMap(l, x.of(s.w, l))
+		if addr := x.of(s.w, l); s.mapAt(l, addr) != nil {
+			s.w.cta.acquire(addr)
+		}
 	}
+}
+
+func (c *cta) acquire(tensorMap uint64) {
+	if c.acquired == nil {
+		c.acquired = map[uint64]bool{}
+	}
+	c.acquired[tensorMap] = true
 }
 
 // Memory is sequentially consistent here, so that the other fences have nothing to do.

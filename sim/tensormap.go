@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/fsgen/fsgen/manifest"
 )
@@ -72,8 +73,33 @@ func encodeMap(at []byte, index int) {
 	binary.LittleEndian.PutUint64(at[8:], uint64(index))
 }
 
-// tensorMap finds the map at a generic address.
+// putMap lays an encoded map into global memory, as a copy from the host does.
+func (g *grid) putMap(name string, index int) uint64 {
+	b := &Block{Name: "tensor map " + name, Addr: mapBase + uint64(index)<<12, ReadOnly: true, data: make([]byte, mapBytes),
+		wrote: slices.Repeat([]bool{true}, mapBytes)}
+	encodeMap(b.data, index)
+	at := slices.IndexFunc(g.mem.blocks, func(x *Block) bool { return x.Addr > b.Addr })
+	if at < 0 {
+		at = len(g.mem.blocks)
+	}
+	g.mem.blocks = slices.Insert(g.mem.blocks, at, b)
+	return b.Addr
+}
+
+const mapBytes = 128
+
+// tensorMap finds the map at a generic address for an access by it. One in global memory was written through another proxy:
+// the CTA has to acquire it first.
 func (s *step) tensorMap(lane int, addr uint64) *TensorMap {
+	m := s.mapAt(lane, addr)
+	if m != nil && addr&windowMask != paramWindow && !s.w.cta.acquired[addr] {
+		s.find(MissingFence, lane, "the tensor map at %#x in global memory is used ahead of a fence.proxy.tensormap::generic.acquire", addr)
+	}
+	return m
+}
+
+// mapAt finds the map at a generic address.
+func (s *step) mapAt(lane int, addr uint64) *TensorMap {
 	data := s.read(genericSpace, lane, addr, 8, 64)
 	if data == nil {
 		return nil

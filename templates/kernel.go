@@ -25,6 +25,29 @@ type Options struct {
 	Exhaustive bool
 	// Weights is the layout of the weights; "" is row-major.
 	Weights manifest.Layout
+	// TensorMaps says where the kernel has its tensor maps from; "" is ByParam.
+	TensorMaps TensorMaps
+}
+
+// TensorMaps is how a kernel is given its tensor maps.
+type TensorMaps string
+
+// ByParam has tensor maps among the kernel's parameters, by value. InGlobal has pointers to them: for callers that can pass no
+// parameter of 128 bytes.
+const (
+	ByParam  TensorMaps = "param"
+	InGlobal TensorMaps = "global"
+)
+
+// ParseTensorMaps reads the name; "" is ByParam.
+func ParseTensorMaps(s string) (TensorMaps, error) {
+	switch m := TensorMaps(s); m {
+	case "":
+		return ByParam, nil
+	case ByParam, InGlobal:
+		return m, nil
+	}
+	return "", fmt.Errorf("unknown place of tensor maps %q: want param or global", s)
 }
 
 // Layout is the layout of the weights by its name.
@@ -42,6 +65,9 @@ var skeletons = map[string]func(*tiling.Plan, ir.Computation, Options) (*Kernel,
 // Build builds the kernel of a plan for the plan's architecture.
 func Build(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	if _, err := manifest.ParseLayout(string(o.Weights)); err != nil {
+		return nil, fmt.Errorf("templates: %w", err)
+	}
+	if _, err := ParseTensorMaps(string(o.TensorMaps)); err != nil {
 		return nil, fmt.Errorf("templates: %w", err)
 	}
 	build, ok := skeletons[plan.Arch.Name]
@@ -66,6 +92,9 @@ func EntryName(archName string, t tiling.Tile, c ir.Computation, o Options) stri
 	}
 	if o.Layout() != manifest.RowMajor {
 		text += "_" + string(o.Layout())
+	}
+	if o.TensorMaps == InGlobal {
+		text += "_globalmap"
 	}
 	if o.Exhaustive {
 		text += "_exhaustive"
@@ -99,11 +128,17 @@ func (s *signature) scalar(name string) ptx.Param {
 	return s.f.ParamU32(name)
 }
 
-func (s *signature) tensorMap(name, rows string, boxRows int) ptx.Param {
-	s.add(manifest.Param{Name: name, Kind: manifest.TensorMap, Size: 128, Map: &manifest.Map{
+func (s *signature) tensorMap(name, rows string, boxRows int, where TensorMaps) ptx.Param {
+	p := manifest.Param{Name: name, Kind: manifest.TensorMap, Size: 128, Map: &manifest.Map{
 		Tensor: name, Rows: rows, Element: "bf16", Box: []uint32{64, uint32(boxRows)}, Swizzle: 128,
 		L2Promote: 256, OOBFill: "zero",
-	}})
+	}}
+	if where == InGlobal {
+		p.Kind, p.Size, p.Access = manifest.TensorMapPointer, 8, "read"
+		s.add(p)
+		return s.f.ParamU64(name)
+	}
+	s.add(p)
 	return s.f.ParamTensorMap(name)
 }
 

@@ -56,14 +56,14 @@ type params struct {
 	keys, ticket           ptx.Param
 }
 
-func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, layout manifest.Layout) *params {
+func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *params {
 	s := &params{signature: signature{f: f}}
-	if layout == manifest.Packed {
+	if o.Layout() == manifest.Packed {
 		s.weights = s.pointer(ParamPackedWeights, "bf16", "vocab x hidden_size, packed", "read")
 	} else {
-		s.weights = s.tensorMap(ParamWeights, ParamVocab, copyRows(plan.Tile))
+		s.weights = s.tensorMap(ParamWeights, ParamVocab, copyRows(plan.Tile), o.TensorMaps)
 	}
-	s.hidden = s.tensorMap(ParamHidden, ParamBatch, hiddenShare(plan.Tile))
+	s.hidden = s.tensorMap(ParamHidden, ParamBatch, hiddenShare(plan.Tile), o.TensorMaps)
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
 	if c.Sampler.Random() {
 		s.seeds, s.seedStride = s.rows(ParamSeeds, "u64", ParamSeedStride)

@@ -23,6 +23,9 @@ func (k *skeleton) newProducer() *producerState {
 	// Weights pass through once; hidden states come back for every tile.
 	f.CreatepolicyFractionalL2EvictFirst(p.once)
 	f.CreatepolicyFractionalL2EvictLast(p.keep)
+	if !k.packed() {
+		k.acquireMap(p.weights.tensor)
+	}
 	p.ring = k.newRing(1) // the first wait on every empty stage passes at once
 	p.batchRow, p.x, p.step = f.B32("batch_row"), f.B32("x"), f.B32("step")
 	return p
@@ -90,6 +93,7 @@ func (p *producerState) prime(first ptx.B32) {
 	f.Place(primed)
 	f.Comment("Everything below reads memory that the grid before this one may still write.")
 	f.GriddepcontrolWait()
+	p.acquireMap(p.hidden)
 }
 
 // slot returns the address register of a stage.
@@ -145,12 +149,4 @@ func (k *skeleton) everyPeer() ptx.B16 {
 	mask := k.f.B16("peers")
 	k.f.MovB16(mask, ptx.Imm(1<<k.t.Cluster-1))
 	return mask
-}
-
-// tensorMap returns the generic address of a tensor map in parameter memory.
-func (k *skeleton) tensorMap(p ptx.Param, name string) ptx.B64 {
-	r := k.f.B64(name)
-	k.f.MovVarB64(r, p)
-	k.f.CvtaParamU64(r, r)
-	return r
 }

@@ -71,7 +71,7 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 		f.Reqnctapercluster(plan.Tile.Cluster, 1, 1)
 	}
 	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, options: o,
-		score: ir.Score(c), base: ir.Base(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c, o.Layout()), done: f.Label("done")}
+		score: ir.Score(c), base: ir.Base(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c, o), done: f.Label("done")}
 	if c.Sampler == ir.Grouped {
 		k.grouped = groupedGraphs{term: ir.BlockTerm(c), block: ir.BlockScore(c), race: ir.Race(c)}
 	}
@@ -131,10 +131,7 @@ func (k *skeleton) initBarriers() {
 	skip, other := f.Label("barriers_done"), f.Pred("not_thread0")
 	f.SetpU32(ptx.NE, other, k.tid, ptx.Imm(0))
 	f.Bra(skip).If(other)
-	if !k.packed() {
-		f.PrefetchParamTensormap(k.sig.weights)
-	}
-	f.PrefetchParamTensormap(k.sig.hidden)
+	k.prefetchMaps()
 	for s := range k.t.Stages {
 		f.MbarrierInit(k.smem.Off(k.plan.Storage.Full+8*s), ptx.Imm(1))
 		f.MbarrierInit(k.smem.Off(k.plan.Storage.Empty+8*s), ptx.Imm(k.plan.Pipeline.EmptyArrivals))
