@@ -75,7 +75,8 @@ func TestManifestAgreesWithThePTX(t *testing.T) {
 		for i, p := range entry.Params {
 			want := k.Params[i]
 			require.Equal(t, [3]any{p.Name, p.Offset, p.Size()}, [3]any{want.Name, want.Offset, want.Size}, v.name())
-			require.Equal(t, map[manifest.Kind]int{manifest.Pointer: 8, manifest.Scalar: 4, manifest.TensorMap: 64}[want.Kind], p.Alignment())
+			require.Equal(t, map[manifest.Kind]int{manifest.Pointer: 8, manifest.Scalar: 4, manifest.TensorMap: 64,
+				manifest.TensorMapPointer: 8}[want.Kind], p.Alignment())
 		}
 		sum := sha256.Sum256(v.PTX)
 		require.Equal(t, hex.EncodeToString(sum[:]), k.PTXSHA256)
@@ -100,7 +101,8 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 		for param, wanted := range map[string]bool{
 			"seeds": c.Sampler.Random(), "positions": c.Sampler.Random(), "temperature": c.Chain.Temperature,
 			"bias": c.Chain.Bias != ir.BiasNone, "bias_stride": c.Chain.Bias == ir.BiasMatrix, "mask": c.Chain.Mask,
-			"lse": c.LogSumExp, "lse_partials": c.LogSumExp, "scores": c.Score, "tokens": true, "status": true, "weights": true, "hidden": true,
+			"lse": c.LogSumExp, "lse_partials": c.LogSumExp, "scores": c.Score, "tokens": true, "status": true, "hidden": true,
+			"weights": v.Options.Layout() == manifest.RowMajor, "packed_weights": v.Options.Layout() == manifest.Packed,
 		} {
 			require.Equal(t, wanted, k.Param(param) != nil, "%s: %s", v.name(), param)
 		}

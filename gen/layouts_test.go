@@ -60,6 +60,8 @@ func TestLayouts(t *testing.T) {
 	})
 	_, err := Emit(Request{Arch: arch.SM90, Shape: ir.Shape{Vocab: 10, Hidden: 8}, Options: templates.Options{Weights: "columns"}})
 	require.ErrorContains(t, err, `unknown layout of weights "columns": want rowmajor or packed`)
+	_, err = Emit(Request{Arch: arch.SM90, Shape: ir.Shape{Vocab: 10, Hidden: 8}, Options: templates.Options{TensorMaps: "local"}})
+	require.ErrorContains(t, err, `unknown place of tensor maps "local": want param or global`)
 }
 
 // Every kernel assembles without a spill, also as the driver's linker compiles it, which is where cached images come from:
