@@ -71,7 +71,8 @@ type flagValue struct{ command, flag, words string }
 func flagValues() []flagValue {
 	return []flagValue{
 		{"emit", "--model", modelNames()},
-		{"emit", "--format", "ptx json ptx,json"},
+		{"emit", "--format", "ptx json h go ptx,json ptx,json,h,go"},
+		{"emit", "--tensormap", "param global"},
 		{"bench", "--model", modelNames()},
 		{"bench", "--format", "table gobench"},
 		{"bench", "--weights", strings.Join(bench.LayoutNames, " ")},

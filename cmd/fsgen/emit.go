@@ -24,6 +24,7 @@ var emitCommand = &command{
 	short: "write kernels as PTX with a manifest",
 	examples: `  fsgen emit --arch sm_90 --model qwen3-8b --batch 1,16,64 --transform temperature -o kernels/
   fsgen emit --arch sm_90 --vocab 32000 --hidden 4096 --batch 8 -o -
+  fsgen emit --arch sm_90,sm_100 --model qwen3-8b --batch 16 --tensormap global --format ptx,json,h,go -o kernels/
 `,
 	setup: setupEmit,
 }
@@ -31,8 +32,8 @@ var emitCommand = &command{
 // emission is what emit was asked for.
 type emission struct {
 	target
-	archs, batch, transform, sampler, weights, tile, format, out string
-	score, logSumExp                                             bool
+	archs, batch, transform, sampler, weights, tensorMap, tile, format, out string
+	score, logSumExp                                                        bool
 }
 
 func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -43,11 +44,13 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.transform, "transform", "temperature", "scale=F, softcap=F, bias, bias=rows, mask, temperature, or none")
 	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
 	f.StringVar(&o.weights, "weights", string(manifest.RowMajor), "layout of the weights: rowmajor or packed")
+	f.StringVar(&o.tensorMap, "tensormap", string(templates.ByParam),
+		"tensor maps by value among the parameters (param), or pointers to them in global memory (global)")
 	f.BoolVar(&o.score, "score", false, "write the winning scores too")
 	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
 	f.StringVar(&o.tile, "tile", "", "tile, as in m192n16k64s8c1, instead of the default for the batch size")
-	f.StringVar(&o.format, "format", "ptx,json", "files to write: ptx, json")
-	f.StringVarP(&o.out, "output", "o", "", "directory to write to, or - to print the PTX (with --format json, the manifest)")
+	f.StringVar(&o.format, "format", "ptx,json", "files to write: ptx, json, h (C header), go (package)")
+	f.StringVarP(&o.out, "output", "o", "", "directory to write to, or - to print the PTX (or the one format that --format names)")
 	return o.run
 }
 
@@ -134,21 +137,30 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	if err != nil {
 		return nil, err
 	}
-	archs, err := parseArchs(o.archs)
+	options, err := o.options()
 	if err != nil {
 		return nil, err
 	}
-	layout, err := manifest.ParseLayout(o.weights)
+	archs, err := parseArchs(o.archs)
 	if err != nil {
-		return nil, usagef("--weights: %v", err)
+		return nil, err
 	}
 	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Score: o.score, LogSumExp: o.logSumExp}
 	var out []gen.Request
 	for _, a := range archs {
 		for _, b := range batches {
-			out = append(out, gen.Request{Arch: a, Computation: c, Shape: shape, Batch: b, Tile: tile,
-				Options: templates.Options{Weights: layout}})
+			out = append(out, gen.Request{Arch: a, Computation: c, Shape: shape, Batch: b, Tile: tile, Options: options})
 		}
+	}
+	return out, nil
+}
+
+func (o *emission) options() (out templates.Options, err error) {
+	if out.Weights, err = manifest.ParseLayout(o.weights); err != nil {
+		return out, usagef("--weights: %v", err)
+	}
+	if out.TensorMaps, err = templates.ParseTensorMaps(o.tensorMap); err != nil {
+		return out, usagef("--tensormap: %v", err)
 	}
 	return out, nil
 }
@@ -165,31 +177,42 @@ func parseArchs(s string) ([]arch.Arch, error) {
 	return out, nil
 }
 
+// formats are the files that can be written of a kernel, in the order of writing.
+var formats = []string{"ptx", "json", "h", "go"}
+
 // parseFormats gives the formats in the order of writing, each once.
 func parseFormats(s string) ([]string, error) {
-	var formats []string
-	for _, f := range strings.Split(s, ",") {
+	var asked []string
+	for f := range strings.SplitSeq(s, ",") {
 		f = strings.TrimSpace(f)
-		if f != "ptx" && f != "json" {
-			return nil, usagef("--format: %q: want ptx, json or both, as in ptx,json", f)
+		if !slices.Contains(formats, f) {
+			return nil, usagef("--format: %q: want some of ptx, json, h and go, as in ptx,json", f)
 		}
-		formats = append(formats, f)
+		asked = append(asked, f)
 	}
-	slices.Sort(formats)
-	slices.Reverse(formats) // PTX first
-	return slices.Compact(formats), nil
+	slices.SortFunc(asked, func(a, b string) int { return slices.Index(formats, a) - slices.Index(formats, b) })
+	return slices.Compact(asked), nil
 }
 
 // encode gives a kernel in a format.
-func encode(a *gen.Artifact, format string) []byte {
-	if format == "json" {
-		return a.Manifest.Encode()
+func encode(a *gen.Artifact, format string) ([]byte, error) {
+	switch format {
+	case "json":
+		return a.Manifest.Encode(), nil
+	case "h":
+		return gen.Header(a), nil
+	case "go":
+		return gen.GoPackage(a, a.Name())
 	}
-	return a.PTX
+	return a.PTX, nil
 }
 
-func printOne(e *env, a *gen.Artifact, formats []string) error {
-	_, err := e.stdout.Write(encode(a, formats[0]))
+func printOne(e *env, a *gen.Artifact, asked []string) error {
+	text, err := encode(a, asked[0])
+	if err != nil {
+		return err
+	}
+	_, err = e.stdout.Write(text)
 	return err
 }
 
@@ -229,7 +252,15 @@ func writeArtifacts(e *env, dir string, artifacts []*gen.Artifact, formats []str
 	var files []file
 	for _, a := range artifacts {
 		for _, format := range formats {
-			files = append(files, file{artifactPath(dir, a, format), encode(a, format)})
+			text, err := encode(a, format)
+			if err != nil {
+				return err
+			}
+			path := artifactPath(dir, a, format)
+			if err := makeDir("--output", filepath.Dir(path)); err != nil {
+				return err
+			}
+			files = append(files, file{path, text})
 		}
 	}
 	if err := writeFiles(files); err != nil {
@@ -243,7 +274,11 @@ func writeArtifacts(e *env, dir string, artifacts []*gen.Artifact, formats []str
 	return nil
 }
 
+// artifactPath is a file beside the others; a Go package has a directory to itself.
 func artifactPath(dir string, a *gen.Artifact, format string) string {
+	if format == "go" {
+		return filepath.Join(dir, a.Name(), "kernel.go")
+	}
 	return filepath.Join(dir, a.Name()+"."+format)
 }
 
