@@ -36,7 +36,7 @@ type header struct {
 	Cluster, Down, Across      int // CTAs; rows of weights and of hidden states of a cluster's item
 	KeysOffset                 int
 	Partials                   string // the parameter, if there is one
-	Packed                     bool
+	Packed, GlobalMaps         bool
 	PackedRows, PackedCols     int
 	PackedRowBytes, PackedTail int
 	Functions                  []string
@@ -100,6 +100,7 @@ func newHeader(a *Artifact) *header {
 	for _, arg := range arguments(m) {
 		h.Args = append(h.Args, headerArg{arg})
 		if arg.Kind.IsMap() {
+			h.GlobalMaps = arg.Kind == manifest.TensorMapPointer
 			h.Maps = append(h.Maps, headerArg{arg})
 			h.Functions = append(h.Functions, "encode_"+arg.Name)
 		}
