@@ -100,6 +100,9 @@ func TestGoPackageNames(t *testing.T) {
 
 // TestParametersAreExplained: a reader of a header is told what each member means.
 func TestParametersAreExplained(t *testing.T) {
+	if testing.Short() {
+		t.Skip("emits every combination")
+	}
 	c, err := flagCorpus()
 	require.NoError(t, err)
 	for _, v := range c {
@@ -162,7 +165,7 @@ func TestBothLaunchersLaunchTheSame(t *testing.T) {
 	library := cfake.Build(t, source)
 	dir := t.TempDir()
 	writeModule(t, dir)
-	artifacts := launched(t)[:4] // the fake is a GPU of compute capability 9.0
+	artifacts := launched(t)[1:4] // the fake is a GPU of compute capability 9.0
 	for _, a := range artifacts {
 		pkg, err := GoPackage(a, a.Name())
 		require.NoError(t, err)
