@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -17,10 +18,15 @@ const (
 	BiasVector
 	// BiasMatrix adds one float32 a row and token: [B, V].
 	BiasMatrix
+	// BiasSparse adds a float32 to each token of a row's list of (id, value).
+	BiasSparse
 )
 
-// Chain is the pointwise transform of the logits, in the fixed order scale, softcap, bias, mask, temperature.
-// The zero value leaves the logits alone.
+// biasItems are the kinds of bias as chains spell them.
+var biasItems = [...]string{BiasVector: "bias", BiasMatrix: "bias=rows", BiasSparse: "bias=sparse"}
+
+// Chain is the pointwise transform of the logits, in the fixed order scale, softcap, bias, penalties, lists of ids and mask,
+// temperature. The zero value leaves the logits alone.
 type Chain struct {
 	// Scale multiplies the raw logits; 0 means 1.
 	Scale float32
@@ -28,6 +34,12 @@ type Chain struct {
 	Softcap float32
 	// Bias is the additive bias.
 	Bias Bias
+	// Penalties lowers tokens that the row's sequence has had (Penalty).
+	Penalties bool
+	// BiasLast adds the bias after the penalties instead of before them.
+	BiasLast bool
+	// IDs drops tokens by lists of ids, each row's own: those that are banned, or all but those that are allowed.
+	IDs bool
 	// Mask drops tokens whose bit is clear.
 	Mask bool
 	// Temperature divides by each row's T.
@@ -70,16 +82,33 @@ func (c *Chain) set(name, value string, hasValue bool) error {
 		return nil
 	case "bias":
 		return c.setBias(value)
-	case "mask", "temperature":
-		if hasValue {
-			return fmt.Errorf("%s takes no value: the values are given at launch", name)
-		}
-		c.Mask = c.Mask || name == "mask"
-		c.Temperature = c.Temperature || name == "temperature"
-		return nil
-	default:
-		return fmt.Errorf("unknown transform %q: want scale=F, softcap=F, bias, bias=rows, mask or temperature", name)
 	}
+	flag := c.flag(name)
+	if flag == nil {
+		return fmt.Errorf("unknown transform %q: want scale=F, softcap=F, bias, bias=rows, bias=sparse, penalties, bias-last, ids, mask or temperature", name)
+	}
+	if hasValue {
+		return fmt.Errorf("%s takes no value: the values are given at launch", name)
+	}
+	*flag = true
+	return nil
+}
+
+// flag is the field of an item that is there or not; nil for no such item.
+func (c *Chain) flag(name string) *bool {
+	switch name {
+	case "penalties":
+		return &c.Penalties
+	case "bias-last":
+		return &c.BiasLast
+	case "ids":
+		return &c.IDs
+	case "mask":
+		return &c.Mask
+	case "temperature":
+		return &c.Temperature
+	}
+	return nil
 }
 
 func (c *Chain) setBias(value string) error {
@@ -88,8 +117,10 @@ func (c *Chain) setBias(value string) error {
 		c.Bias = BiasVector
 	case "rows":
 		c.Bias = BiasMatrix
+	case "sparse":
+		c.Bias = BiasSparse
 	default:
-		return fmt.Errorf("bias=%q: want bias (one [V] vector) or bias=rows ([B, V])", value)
+		return fmt.Errorf("bias=%q: want bias (one [V] vector), bias=rows ([B, V]) or bias=sparse (lists of ids and values)", value)
 	}
 	return nil
 }
@@ -103,17 +134,13 @@ func (c Chain) String() string {
 	if c.Softcap != 0 {
 		items = append(items, "softcap="+formatFloat(c.Softcap))
 	}
-	switch c.Bias {
-	case BiasVector:
-		items = append(items, "bias")
-	case BiasMatrix:
-		items = append(items, "bias=rows")
+	if c.Bias != BiasNone {
+		items = append(items, biasItems[c.Bias])
 	}
-	if c.Mask {
-		items = append(items, "mask")
-	}
-	if c.Temperature {
-		items = append(items, "temperature")
+	for _, name := range []string{"penalties", "bias-last", "ids", "mask", "temperature"} {
+		if *c.flag(name) {
+			items = append(items, name)
+		}
 	}
 	if len(items) == 0 {
 		return "none"
@@ -136,8 +163,11 @@ func (c Chain) Validate() error {
 	if c.Softcap != 0 && (c.Softcap < 1e-30 || c.Softcap > 1e30) {
 		return fmt.Errorf("ir: softcap is %v: want a number between 1e-30 and 1e30", c.Softcap)
 	}
-	if c.Bias > BiasMatrix {
+	if c.Bias > BiasSparse {
 		return fmt.Errorf("ir: unknown kind of bias %d", c.Bias)
+	}
+	if c.BiasLast && (c.Bias == BiasNone || !c.Penalties) {
+		return errors.New("ir: bias-last says that the bias follows the penalties: want both in the chain")
 	}
 	return nil
 }

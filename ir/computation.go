@@ -70,8 +70,24 @@ type Computation struct {
 	// Score asks for each row's winning score beside its token, in float32: z/T + g (z for greedy rows); the block's
 	// log-mass + g for Grouped.
 	Score bool
-	// LogSumExp asks for each row's log-sum-exp of z/T over the allowed tokens, in float32; T = 0 counts as 1 here.
+	// LogSumExp asks for each row's log-sum-exp of z/T over the allowed tokens, in float32; T = 0 counts as 1 here. Truncation
+	// does not change it.
 	LogSumExp bool
+	// Truncation narrows the tokens that may be drawn.
+	Truncation Truncation
+	// Draws says how more tokens than one are drawn, at most MaxDraws of a row; the first is the ordinary sample.
+	Draws    Draws
+	MaxDraws int
+	// LogProb asks for the log-probability of each row's token, in one mode.
+	LogProb LogProb
+	// Rank asks for the place of each row's token among the tokens of the mode (LogProb), from 1.
+	Rank bool
+	// TopN asks for the ids and log-probabilities of that many likeliest tokens of every row; 0 to MaxTopN.
+	TopN int
+	// Listed asks for the log-probabilities of a list of ids of every row.
+	Listed bool
+	// Slots takes the parameters of row i from slot Slots[i] instead of slot i.
+	Slots bool
 }
 
 // Normalize drops what cannot change a token: a greedy sampler has no use for the temperature.
@@ -90,7 +106,12 @@ func (c Computation) Validate() error {
 	if int(c.Sampler) >= len(samplerNames) {
 		return fmt.Errorf("ir: unknown sampler %d", c.Sampler)
 	}
-	return c.Chain.Validate()
+	for _, check := range []func() error{c.Chain.Validate, c.validateTruncation, c.validateDraws, c.validateOutputs} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Shape is the size of one problem.

@@ -4,7 +4,7 @@
 // For row b and token v (design section 3):
 //
 //	y = sum_k H[b,k] W[v,k]                                   float32, ascending k
-//	z = softcap(scale * y) + bias, -inf where masked          Chain
+//	z = penalized(softcap(scale * y) + bias), -inf where masked   Chain
 //	score = a z + t g, with (a, t) = (1, T) if T <= 1, (1/T, 1) if T > 1, (1, 0) if T = 0
 //	token = argmax_v score, the lowest v among equals
 //	lse = log sum_v exp(z/T), with T = 0 taken for 1          LogSumExp

@@ -28,7 +28,13 @@ func (b *builder) logit(c Chain) *Node {
 	if c.Softcap != 0 {
 		z = b.op(OpMul, b.tanh(b.op(OpMul, z, b.f(1/c.Softcap))), b.f(c.Softcap))
 	}
-	if c.Bias != BiasNone {
+	if c.Bias != BiasNone && !c.BiasLast {
+		z = b.op(OpAdd, z, b.input(InBias))
+	}
+	if c.Penalties {
+		z = b.penalized(z)
+	}
+	if c.BiasLast {
 		z = b.op(OpAdd, z, b.input(InBias))
 	}
 	return z
@@ -95,7 +101,7 @@ func bound(c Computation, noise func(*builder) *Node) *Graph {
 
 // masked gives a token that is not allowed -inf.
 func (b *builder) masked(c Chain, s *Node) *Node {
-	if !c.Mask {
+	if !c.Mask && !c.IDs {
 		return s
 	}
 	return b.op(OpSelect, b.input(InAllowed), s, b.f(float32(math.Inf(-1))))

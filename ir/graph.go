@@ -80,8 +80,8 @@ type Input string
 // The inputs of the epilogue.
 const (
 	InLogit   Input = "logit"   // float32 accumulator y
-	InBias    Input = "bias"    // float32 bias of the token (and row)
-	InAllowed Input = "allowed" // bool, the token's mask bit
+	InBias    Input = "bias"    // float32 bias of the token (and row); 0 where a sparse bias has none
+	InAllowed Input = "allowed" // bool, the token's mask bit, and whether the row's lists of ids let it through
 	InAlpha   Input = "alpha"   // float32, the row's a
 	InTau     Input = "tau"     // float32, the row's t
 	InLow     Input = "low"     // uint32, low half of the token's 64 random bits
@@ -101,11 +101,20 @@ const (
 	InScale    Input = "scale"    // float32, log2(e)/tau of the row
 	InLargest  Input = "largest"  // float32, the reference of a sum
 	InExponent Input = "exponent" // float32, octaves above a reference
+	InFraction Input = "fraction" // float32, octaves from the nearest whole one
+
+	InSeen              Input = "seen"               // bool, prompt or output had the token
+	InCount             Input = "count"              // float32, how often the output had the token
+	InRepetition        Input = "repetition"         // float32, the row's penalties (Penalty)
+	InInverseRepetition Input = "inverse_repetition" // float32, rounded reciprocal of the repetition penalty
+	InFrequency         Input = "frequency"          // float32
+	InPresence          Input = "presence"           // float32
 )
 
 var inputTypes = map[Input]Type{
 	InLogit: F32, InBias: F32, InAllowed: Bool, InAlpha: F32, InTau: F32, InLow: U32, InHigh: U32, InBlockLow: U32, InBlockHigh: U32, InFirst: Bool, InPad: F32, InBase: F32, InCode: F32,
-	InTop: F32, InMass: F32, InScale: F32, InLargest: F32, InExponent: F32,
+	InTop: F32, InMass: F32, InScale: F32, InLargest: F32, InExponent: F32, InFraction: F32,
+	InSeen: Bool, InCount: F32, InRepetition: F32, InInverseRepetition: F32, InFrequency: F32, InPresence: F32,
 }
 
 // Node is one value of a graph.

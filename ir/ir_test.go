@@ -10,8 +10,10 @@ import (
 func TestChainText(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "none", "none": "none", "scale=1": "none",
-		"temperature,mask,bias,softcap=30": "softcap=30,bias,mask,temperature",
-		"scale=0.0625, bias=rows":          "scale=0.0625,bias=rows",
+		"temperature,mask,bias,softcap=30":     "softcap=30,bias,mask,temperature",
+		"scale=0.0625, bias=rows":              "scale=0.0625,bias=rows",
+		"mask,ids,bias=sparse":                 "bias=sparse,ids,mask",
+		"bias-last,temperature,penalties,bias": "bias,penalties,bias-last,temperature",
 	} {
 		c, err := ParseChain(text)
 		require.NoError(t, err, text)
@@ -21,7 +23,7 @@ func TestChainText(t *testing.T) {
 		require.Equal(t, c.String(), again.String())
 	}
 	for _, bad := range []string{"softcap", "softcap=0", "softcap=-1", "softcap=nan", "scale=x", "mask=1", "mask,mask",
-		"bias=3", "top-k", "temperature=0.7", ",", "softcap=1e-40"} {
+		"bias=3", "top-k", "penalties=1", "ids=3", "bias-last", "bias-last,bias", "bias-last,penalties", "temperature=0.7", ",", "softcap=1e-40"} {
 		_, err := ParseChain(bad)
 		require.Error(t, err, bad)
 	}
@@ -195,6 +197,6 @@ func TestEveryCodeBoundsItsWords(t *testing.T) {
 }
 
 func TestUnknownKindsAreRefused(t *testing.T) {
-	require.ErrorContains(t, Computation{Chain: Chain{Bias: BiasMatrix + 1}}.Validate(), "unknown kind of bias 3")
+	require.ErrorContains(t, Computation{Chain: Chain{Bias: BiasSparse + 1}}.Validate(), "unknown kind of bias 4")
 	require.ErrorContains(t, Computation{Sampler: Grouped + 1}.Validate(), "unknown sampler 3")
 }
