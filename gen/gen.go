@@ -58,7 +58,7 @@ func (e *RequestError) Error() string {
 // RowAlignment is what the addresses of weights and hidden states, and the bytes from row to row, are multiples of (TMA).
 const RowAlignment = 16
 
-// Emit makes the kernel of a request.
+// Emit makes the kernel of a request. What no kernel does is a *templates.UnsupportedError.
 func Emit(r Request) (*Artifact, error) {
 	r.Computation = r.Computation.Normalize()
 	if err := r.validate(); err != nil {
@@ -93,7 +93,7 @@ func (r Request) validate() error {
 	if r.Batch < 0 {
 		return &RequestError{"batch", "want 0 or more", r.Batch}
 	}
-	return nil
+	return templates.Supports(r.Computation)
 }
 
 func (r Request) plan() (*tiling.Plan, error) {

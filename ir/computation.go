@@ -45,9 +45,11 @@ const (
 	StatusNaN Status = 2
 	// StatusBadTemperature: the temperature is negative, NaN or infinite; the token is -1.
 	StatusBadTemperature Status = 3
+	// StatusBadParameter: top-k, top-p, min-p, a penalty or the number of draws is out of its range; the token is -1.
+	StatusBadParameter Status = 4
 )
 
-var statusNames = [...]string{"ok", "empty", "nan", "bad-temperature"}
+var statusNames = [...]string{"ok", "empty", "nan", "bad-temperature", "bad-parameter"}
 
 // String returns the status as results spell it.
 func (s Status) String() string {

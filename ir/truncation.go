@@ -38,7 +38,7 @@ func (c Computation) validateTruncation() error {
 // ValidTopK reports a k that cannot be honoured for a vocabulary.
 func ValidTopK(k, vocab int) error {
 	if k > MaxTopK && k < vocab {
-		return fmt.Errorf("want at most %d, or 0 or %d and more for off", MaxTopK, vocab)
+		return fmt.Errorf("at most %d, or 0 or %d and more for off", MaxTopK, vocab)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func ValidTopK(k, vocab int) error {
 // ValidTopP reports a p that has no meaning. From 1 on top-p is off.
 func ValidTopP(p float32) error {
 	if !(p >= 0) {
-		return errors.New("want 0 or more; 1 and more is off")
+		return errors.New("0 or more; 1 and more is off")
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func ValidTopP(p float32) error {
 // ValidMinP reports a min-p that has no meaning. At 0 min-p is off.
 func ValidMinP(p float32) error {
 	if !(p >= 0 && p <= 1) {
-		return errors.New("want 0 (off) to 1")
+		return errors.New("0 (off) to 1")
 	}
 	return nil
 }

@@ -90,6 +90,14 @@ func (j *job) setLogSumExp(res *Result, b int) {
 	for _, chunk := range j.masses {
 		all.merge(chunk[b])
 	}
+	res.setMass(b, all)
+}
+
+// setMass sets a row's log-sum-exp, where there are any.
+func (res *Result) setMass(b int, all mass) {
+	if res.LogSumExp == nil {
+		return
+	}
 	res.LogSumExp[b] = float32(all.log())
 	if res.Status[b] != ir.StatusOK {
 		res.LogSumExp[b] = float32(math.NaN())

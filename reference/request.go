@@ -30,6 +30,30 @@ type Request struct {
 	Mask                  []uint32
 	MaskStride, MaskWords int
 
+	// Slots, where the computation has them, gives every row the slot that its parameters come from: all of Seeds to ListIDs then
+	// have one value (row, list) a slot, or one for all, and there are SlotCount.
+	Slots     []int32
+	SlotCount int
+	// TopK, TopP and MinP hold one value a row, or one for all rows, where the computation truncates by them.
+	TopK       []int32
+	TopP, MinP []float32
+	// Repetition, Frequency and Presence hold one value a row, or one for all rows, where the chain has penalties; nil is off.
+	Repetition, Frequency, Presence []float32
+	// Counts holds the tokens' counts (ir.CountPrompt): [Vocab] for all rows with CountStride 0, or [Batch, Vocab] with
+	// CountStride elements from row to row. CountLists holds them as one list a row, or one for all rows, instead.
+	Counts      []uint32
+	CountStride int
+	CountLists  [][]ir.TokenCount
+	// BiasLists holds one list a row, or one for all rows, where the bias is sparse.
+	BiasLists [][]ir.TokenBias
+	// AllowIDs and BanIDs hold one list a row, or one for all rows, where the chain has lists of ids. A nil list of AllowIDs
+	// allows every token, an empty one none; a ban outranks.
+	AllowIDs, BanIDs [][]int32
+	// DrawCounts holds how many tokens are drawn, one value a row or one for all rows; nil is the computation's MaxDraws.
+	DrawCounts []int32
+	// ListIDs holds the ids whose log-probabilities are asked for, one list a row or one for all rows.
+	ListIDs [][]int32
+
 	// Logits [Batch, Vocab], or [Vocab] for all rows, where not nil, stands for the raw logits y; then H and W are nil.
 	Logits []float32
 	// Noise [Batch, Vocab], where not nil, stands for the noise g of a gumbel sampler.
@@ -56,6 +80,20 @@ type Result struct {
 	// LogSumExp is the logarithm of the sum of exp(z/T) over the allowed tokens (T = 0 counts as 1), computed in float64; NaN
 	// where Status is not ok, nil unless the computation asks.
 	LogSumExp []float32
+
+	// Draws are [Batch, MaxDraws] tokens: a row's draws in order, ir.NoToken past them. DrawScores are their scores, in the units
+	// of Scores, where they are drawn without replacement; NaN past them.
+	Draws      []int32
+	DrawScores []float32
+	// LogProbs and Ranks are the tokens' log-probabilities and places; NaN and 0 where Status is not ok.
+	LogProbs []float32
+	Ranks    []int32
+	// TopIDs and TopLogProbs are [Batch, TopN]: the likeliest tokens by falling logit, ir.NoToken and -inf where there are no
+	// more; NaN where Status is not ok.
+	TopIDs      []int32
+	TopLogProbs []float32
+	// Listed are the log-probabilities of each row's list of ids: -inf outside the distribution, NaN where Status is not ok.
+	Listed [][]float32
 }
 
 func newResult(batch int) *Result {
@@ -89,10 +127,34 @@ func (r *Request) logits(b int) []float32 {
 // weights is row v of W.
 func (r *Request) weights(v int) []uint16 { return r.W[v*r.ldw():][:r.Shape.Hidden] }
 
-// ofRow picks a row's value from a slice with one value a row or one for all.
-func ofRow[T any](values []T, row int) T {
+// slot is where row b has its parameters.
+func (r *Request) slot(b int) int {
+	if r.Slots == nil {
+		return b
+	}
+	return int(r.Slots[b])
+}
+
+// slots is how many rows of parameters there are.
+func (r *Request) slots() int {
+	if r.Computation.Slots {
+		return r.SlotCount
+	}
+	return r.Batch
+}
+
+// ofSlot picks a value from a slice with one value a slot or one for all.
+func ofSlot[T any](values []T, slot int) T {
 	if len(values) == 1 {
 		return values[0]
 	}
-	return values[row]
+	return values[slot]
+}
+
+// orElse is ofSlot where there are values.
+func orElse[T any](values []T, slot int, otherwise T) T {
+	if values == nil {
+		return otherwise
+	}
+	return ofSlot(values, slot)
 }

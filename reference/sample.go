@@ -11,10 +11,14 @@ import (
 )
 
 // Sample draws one token a row. It spreads the vocabulary over GOMAXPROCS goroutines and looks at ctx between chunks;
-// it holds no [Batch, Vocab] buffer. The request is checked first (Validate); a bad temperature is a row's status here.
+// it holds no [Batch, Vocab] buffer. The request is checked first (Validate); a bad temperature or parameter is a row's
+// status here.
 func Sample(ctx context.Context, r *Request) (*Result, error) {
 	if err := r.validateLayout(); err != nil {
 		return nil, err
+	}
+	if r.surveyed() {
+		return r.survey(ctx)
 	}
 	j := &job{req: r, ctx: ctx, hidden: r.widen(), rows: make([]row, r.Batch), chunk: r.chunk(), masses: r.masses()}
 	for b := range j.rows {
@@ -35,12 +39,15 @@ func Sample(ctx context.Context, r *Request) (*Result, error) {
 	return res, nil
 }
 
-// set turns a row's best into its result. A bad temperature outranks a NaN, which outranks an empty row.
+// set turns a row's best into its result. A bad temperature or parameter outranks a NaN, which outranks an
+// empty row.
 func (res *Result) set(b int, w *row, won best) {
 	status := ir.StatusOK
 	switch {
 	case w.badT:
 		status = ir.StatusBadTemperature
+	case w.badParameter:
+		status = ir.StatusBadParameter
 	case won.nan:
 		status = ir.StatusNaN
 	case won.first.id < 0:

@@ -31,7 +31,7 @@ type group struct {
 
 // scan adds tokens first, first+1, ... with raw logits y to the row's best. first is a multiple of 16.
 func (w *row) scan(b *best, first int, y []float32) {
-	if w.badT {
+	if w.badT || w.badParameter {
 		return
 	}
 	var g group

@@ -10,13 +10,15 @@ import (
 type row struct {
 	chain ir.Chain
 	bias  []float32 // [Vocab] or nil
-	mask  []uint32  // the words given; nil without a mask
+	mask  idSet     // the words given, or what they and lists of ids allow; unused where not masked
 	noise []float32 // injected, [Vocab] or nil
 	state RowState
+	params
 	// greedy rows have no noise: the sampler is greedy, or T is 0.
 	greedy bool
 	// grouped rows compare blocks.
 	grouped    bool
+	masked     bool
 	alpha, tau float32
 	badT       bool
 	t          float32 // the temperature; 1 without one
@@ -25,25 +27,28 @@ type row struct {
 }
 
 func (r *Request) row(b int) row {
-	c := r.Computation.Normalize()
-	w := row{chain: c.Chain, greedy: !c.Sampler.Random(), t: 1, noSkip: r.NoSkip, weighs: c.LogSumExp}
+	c, slot := r.Computation.Normalize(), r.slot(b)
+	w := row{chain: c.Chain, greedy: !c.Sampler.Random(), t: 1, noSkip: r.NoSkip, weighs: c.LogSumExp, params: r.params(slot)}
 	if c.Chain.Temperature {
-		w.t = ofRow(r.Temperature, b)
+		w.t = ofSlot(r.Temperature, slot)
 		w.badT = !validTemperature(w.t)
 	}
 	w.alpha, w.tau = coefficients(w.t)
 	w.greedy = w.greedy || w.t == 0
 	w.grouped = c.Sampler == ir.Grouped && !w.greedy
-	if c.Chain.Bias != ir.BiasNone {
-		w.bias = r.Bias[b*r.BiasStride:][:r.Shape.Vocab]
+	if c.Chain.Bias == ir.BiasVector || c.Chain.Bias == ir.BiasMatrix {
+		w.bias = r.Bias[slot*r.BiasStride:][:r.Shape.Vocab]
 	}
 	if c.Chain.Mask {
-		w.mask = r.Mask[b*r.MaskStride:][:r.MaskWords]
+		w.mask, w.masked = r.Mask[slot*r.MaskStride:][:r.MaskWords], true
+	}
+	if c.Chain.IDs {
+		w.mask, w.masked = r.listed(&w, slot), true
 	}
 	if r.Noise != nil {
 		w.noise = r.Noise[b*r.Shape.Vocab:][:r.Shape.Vocab]
 	} else if !w.greedy {
-		w.state = Row(ofRow(r.Seeds, b), ofRow(r.Positions, b), r.Draw, r.StreamTag)
+		w.state = Row(ofSlot(r.Seeds, slot), ofSlot(r.Positions, slot), r.Draw, r.StreamTag)
 	}
 	return w
 }
@@ -60,19 +65,13 @@ func coefficients(t float32) (alpha, tau float32) {
 	}
 }
 
-// allowed reports whether the mask lets token v through.
-func (w *row) allowed(v int) bool {
-	if !w.chain.Mask {
-		return true
-	}
-	word := v >> 5
-	return word < len(w.mask) && w.mask[word]>>(v&31)&1 == 1
-}
+// allowed reports whether the mask and the lists let token v through.
+func (w *row) allowed(v int) bool { return !w.masked || w.mask.has(v) }
 
 // allowedOf holds, in bit i, whether the mask lets token first+i through, for n tokens of one block of 16.
 func (w *row) allowedOf(first, n int) uint32 {
 	all := uint32(1)<<n - 1
-	if !w.chain.Mask {
+	if !w.masked {
 		return all
 	}
 	word := first >> 5
@@ -83,18 +82,47 @@ func (w *row) allowedOf(first, n int) uint32 {
 }
 
 // transforms reports whether z differs from the raw logit.
-func (w *row) transforms() bool { return w.chain.Scale != 0 || w.chain.Softcap != 0 || w.bias != nil }
+func (w *row) transforms() bool { return w.chain.Scale != 0 || w.chain.Softcap != 0 || w.edits() }
+
+// edits reports whether z differs from the model's logit.
+func (w *row) edits() bool { return w.chain.Bias != ir.BiasNone || w.chain.Penalties }
 
 // transform turns a raw logit into z, one rounding an operation.
 func (w *row) transform(y float32, v int) float32 {
+	y = w.model(y)
+	if !w.edits() {
+		return y
+	}
+	if !w.chain.BiasLast {
+		y = w.biased(y, v)
+	}
+	if w.chain.Penalties {
+		y = w.penalized(y, v)
+	}
+	if w.chain.BiasLast {
+		y = w.biased(y, v)
+	}
+	return y
+}
+
+// model turns a raw logit into the model's.
+func (w *row) model(y float32) float32 {
 	if w.chain.Scale != 0 {
 		y = float32(y * w.chain.Scale)
 	}
 	if c := w.chain.Softcap; c != 0 {
 		y = float32(float64(c) * math.Tanh(float64(y)/float64(c)))
 	}
+	return y
+}
+
+// biased adds the token's bias.
+func (w *row) biased(y float32, v int) float32 {
 	if w.bias != nil {
-		y = float32(y + w.bias[v])
+		return float32(y + w.bias[v])
+	}
+	if x, ok := w.biases[int32(v)]; ok {
+		return float32(y + x)
 	}
 	return y
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // Validate reports the first rule that the request breaks, as a *FieldError (or as ir's error for the shape and the
-// computation). Sample checks the same, except that it gives rows with a bad temperature a status, as a kernel does.
+// computation). Sample checks the same, except that it gives rows with a bad temperature, or another parameter out of its
+// range, a status, as a kernel does.
 func (r *Request) Validate() error {
 	if err := r.validateLayout(); err != nil {
 		return err
@@ -15,6 +16,13 @@ func (r *Request) Validate() error {
 	for i, t := range r.Temperature {
 		if !validTemperature(t) {
 			return &FieldError{Field: "Temperature", Row: i, Rule: "a finite number, 0 or above", Value: t}
+		}
+	}
+	for slot := range r.slots() {
+		p := r.params(slot)
+		if err := p.validate(r.Computation, r.Shape.Vocab); err != nil {
+			err.Row = slot
+			return err
 		}
 	}
 	return nil
@@ -30,7 +38,8 @@ func (r *Request) validateLayout() error {
 		return err
 	}
 	for _, check := range []func() error{
-		r.validateLogits, r.validateNoise, r.validateTemperature, r.validateBias, r.validateMask,
+		r.validateLogits, r.validateSlots, r.validateNoise, r.validateTemperature, r.validateBias, r.validateMask,
+		r.validateTruncation, r.validatePenalties, r.validateIDs, r.validateDraws, r.validateListed,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -81,8 +90,28 @@ func exactLength(field string, have, want int) error {
 }
 
 func (r *Request) perRow(field string, have int) error {
-	if have != r.Batch && have != 1 {
-		return wrong("len("+field+")", have, "1 or the batch size %d", r.Batch)
+	if n := r.slots(); have != n && have != 1 {
+		return wrong("len("+field+")", have, "1 or the %s %d", r.slotsName(), n)
+	}
+	return nil
+}
+
+func (r *Request) slotsName() string {
+	if r.Computation.Slots {
+		return "number of slots"
+	}
+	return "batch size"
+}
+
+func (r *Request) validateSlots() error {
+	if !r.Computation.Slots {
+		return unusedBy(r.Computation.Slots, "Slots", len(r.Slots), "slots")
+	}
+	if err := exactLength("Slots", len(r.Slots), r.Batch); err != nil {
+		return err
+	}
+	if row, err := ir.ValidSlots(r.Slots, r.SlotCount); err != nil {
+		return &FieldError{Field: "Slots", Row: row, Rule: err.Error(), Value: r.Slots[row]}
 	}
 	return nil
 }
@@ -121,8 +150,16 @@ func (r *Request) validateBias() error {
 		if r.BiasStride < r.Shape.Vocab {
 			return wrong("BiasStride", r.BiasStride, "at least the vocabulary size %d", r.Shape.Vocab)
 		}
-		return matrix("Bias", len(r.Bias), r.Batch, r.Shape.Vocab, r.BiasStride)
+		return matrix("Bias", len(r.Bias), r.slots(), r.Shape.Vocab, r.BiasStride)
+	case ir.BiasSparse:
+		if err := unused("Bias", len(r.Bias), "dense bias"); err != nil {
+			return err
+		}
+		return lists(r, "BiasLists", r.BiasLists, ir.ValidBias)
 	default:
+		if err := unused("BiasLists", len(r.BiasLists), "sparse bias"); err != nil {
+			return err
+		}
 		return unused("Bias", len(r.Bias), "bias")
 	}
 }
@@ -134,7 +171,7 @@ func (r *Request) validateMask() error {
 	if r.MaskWords < 0 {
 		return wrong("MaskWords", r.MaskWords, "0 or more")
 	}
-	rows := r.Batch
+	rows := r.slots()
 	if r.MaskStride == 0 {
 		rows = min(rows, 1)
 	} else if r.MaskStride < r.MaskWords {
@@ -147,6 +184,14 @@ func (r *Request) validateMask() error {
 func unused(field string, have int, transform string) error {
 	if have != 0 {
 		return wrong("len("+field+")", have, "0: the chain has no %s", transform)
+	}
+	return nil
+}
+
+// unusedBy refuses a parameter of a feature that the computation has not.
+func unusedBy(asked bool, field string, have int, feature string) error {
+	if !asked && have != 0 {
+		return wrong("len("+field+")", have, "0: the computation has no %s", feature)
 	}
 	return nil
 }

@@ -70,6 +70,9 @@ func Build(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	if _, err := ParseTensorMaps(string(o.TensorMaps)); err != nil {
 		return nil, fmt.Errorf("templates: %w", err)
 	}
+	if err := Supports(c); err != nil {
+		return nil, err
+	}
 	build, ok := skeletons[plan.Arch.Name]
 	if !ok {
 		return nil, fmt.Errorf("templates: there is no skeleton for %s", plan.Arch.Name)

@@ -79,7 +79,7 @@ func (o *output) Write(p []byte) (int, error) {
 func reason(err error) string { return withoutPackage(err.Error()) }
 
 func withoutPackage(text string) string {
-	for _, p := range []string{"ir: ", "arch: ", "tiling: ", "sampler: ", "gen: ", "autotune: ", "cublas: "} {
+	for _, p := range []string{"ir: ", "arch: ", "tiling: ", "sampler: ", "gen: ", "templates: ", "autotune: ", "cublas: "} {
 		if rest, ok := strings.CutPrefix(text, p); ok {
 			return rest
 		}

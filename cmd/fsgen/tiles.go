@@ -10,6 +10,7 @@ import (
 
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/templates"
 	"github.com/fsgen/fsgen/tiling"
 )
 
@@ -42,6 +43,9 @@ func runTiles(e *env, archName string, batch int, transform string, c ir.Computa
 		return usagef("--arch: %s", reason(err))
 	}
 	if c.Chain, err = ir.ParseChain(transform); err != nil {
+		return usagef("--transform: %s", reason(err))
+	}
+	if err := templates.Supports(c); err != nil {
 		return usagef("--transform: %s", reason(err))
 	}
 	if batch < 1 || batch > maxBatch {

@@ -1,0 +1,92 @@
+package reference
+
+import (
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+)
+
+// distribution is one mode's: its tokens above -inf with their logits, in order, at a temperature.
+type distribution struct {
+	list []candidate
+	t    float64
+	log  float64 // of the sum of the powers over that of the first
+}
+
+// distribution returns what a mode has of a row with raw logits y, of which kept may be drawn.
+func (w *row) distribution(mode ir.LogProb, y []float32, kept []candidate) *distribution {
+	d := &distribution{list: kept, t: w.massTemperature()}
+	if mode != ir.ProcessedLogProb {
+		d.list = w.modelLogits(y)
+	}
+	if mode == ir.RawLogProb {
+		d.t = 1
+	}
+	sum := 0.0
+	for _, c := range d.list {
+		sum += math.Exp(d.below(c.score))
+	}
+	d.log = math.Log(sum)
+	return d
+}
+
+// modelLogits are the model's own logits, before anything that a row asks for.
+func (w *row) modelLogits(y []float32) (list []candidate) {
+	for v, l := range y {
+		if z := w.model(l); z > negInf { // NaN is not
+			list = append(list, candidate{z, int32(v)})
+		}
+	}
+	return ranked(list)
+}
+
+// below is how far a logit lies below the first, over the temperature.
+func (d *distribution) below(z float32) float64 {
+	if top := d.list[0].score; z != top {
+		return (float64(z) - float64(top)) / d.t
+	}
+	return 0 // infinities too
+}
+
+// logProb is the log-probability of the i-th token.
+func (d *distribution) logProb(i int) float32 {
+	return float32(min(d.below(d.list[i].score)-d.log, 0))
+}
+
+// place finds a token; -1 where the distribution has not got it.
+func (d *distribution) place(id int32) int {
+	for i, c := range d.list {
+		if c.id == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (d *distribution) logProbOf(id int32) float32 {
+	if i := d.place(id); i >= 0 {
+		return d.logProb(i)
+	}
+	return negInf
+}
+
+// setLogProbs fills in all that a row reports of a distribution.
+func (r *Request) setLogProbs(res *Result, b int, d *distribution) {
+	c := r.Computation
+	res.LogProbs[b] = d.logProbOf(res.Tokens[b])
+	if c.Rank {
+		res.Ranks[b] = int32(d.place(res.Tokens[b]) + 1)
+	}
+	for i := range c.TopN {
+		at := b*c.TopN + i
+		res.TopLogProbs[at] = negInf
+		if i < len(d.list) {
+			res.TopIDs[at], res.TopLogProbs[at] = d.list[i].id, d.logProb(i)
+		}
+	}
+	if c.Listed {
+		for i, id := range ofSlot(r.ListIDs, r.slot(b)) {
+			res.Listed[b][i] = d.logProbOf(id)
+		}
+	}
+}
