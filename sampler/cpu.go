@@ -73,20 +73,26 @@ func (p *cpuPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Result{Tokens: res.Tokens, Status: res.Status, Kernel: "reference"}
+	out := &Result{Tokens: res.Tokens, Status: res.Status, Kernel: "reference", LogSumExp: res.LogSumExp,
+		Draws: res.Draws, DrawScores: res.DrawScores, LogProbs: res.LogProbs, Ranks: res.Ranks,
+		TopIDs: res.TopIDs, TopLogProbs: res.TopLogProbs, ListLogProbs: res.Listed}
 	if p.spec.Score {
 		out.Scores = res.Scores
 	}
-	out.LogSumExp = res.LogSumExp
 	return out, nil
 }
 
 // request is the batch as the reference takes it.
 func (b *batch) request(spec Spec, w []uint16, ld int) *reference.Request {
+	p := &b.params
 	return &reference.Request{
 		H: b.hidden, W: w, LDW: ld, Batch: b.rows, Shape: b.shape, Computation: spec.Computation().Normalize(),
 		Seeds: b.seeds, Positions: b.pos, Draw: b.draw, StreamTag: b.tag,
 		Temperature: b.temp, Bias: b.bias, BiasStride: b.biasRow,
 		Mask: b.mask, MaskStride: b.maskRow, MaskWords: b.words, NoSkip: spec.Exhaustive,
+		Slots: p.Slots, SlotCount: p.SlotCount, TopK: p.TopK, TopP: p.TopP, MinP: p.MinP,
+		Repetition: p.Repetition, Frequency: p.Frequency, Presence: p.Presence,
+		Counts: p.Counts, CountStride: p.CountStride, CountLists: p.CountLists, BiasLists: p.BiasLists,
+		AllowIDs: p.AllowIDs, BanIDs: p.BanIDs, DrawCounts: p.DrawCounts, ListIDs: p.ListIDs,
 	}
 }

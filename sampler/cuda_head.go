@@ -124,7 +124,7 @@ func (d *Device) WrapHead(w DeviceWeights) (*Head, error) {
 			return nil, err
 		}
 	}
-	return &Head{b: h, shape: shape}, nil
+	return &Head{b: h, shape: shape, device: c.name}, nil
 }
 
 // checkRows holds a foreign matrix to what TMA asks.

@@ -2,11 +2,13 @@ package sampler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/templates"
 	"github.com/fsgen/fsgen/tiling"
 )
 
@@ -73,9 +75,10 @@ func (w *Weights) validate() (err error) {
 
 // Head is an LM head on a device.
 type Head struct {
-	b     headBackend
-	open  lifetime
-	shape ir.Shape
+	b      headBackend
+	open   lifetime
+	shape  ir.Shape
+	device string
 }
 
 // LoadHead copies an LM head to the device.
@@ -91,7 +94,7 @@ func (d *Device) LoadHead(ctx context.Context, w Weights) (*Head, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sampler: load head: %w", err)
 	}
-	return &Head{b: b, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}}, nil
+	return &Head{b: b, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, device: d.Info().Name}, nil
 }
 
 // Shape returns the head's vocabulary and hidden size.
@@ -106,6 +109,19 @@ type Spec struct {
 	Sampler ir.Sampler
 	// Score asks for the winning scores, LogSumExp for the logarithm of the sum of exp(z/T) of every row.
 	Score, LogSumExp bool
+	// Truncation says by which of top-k, top-p and min-p rows narrow the tokens that may be drawn.
+	Truncation ir.Truncation
+	// Draws asks for up to MaxDraws tokens of each row, with replacement or without.
+	Draws    ir.Draws
+	MaxDraws int
+	// LogProb asks for the log-probabilities of the tokens, of one distribution; Rank for their places in it, TopN for its
+	// likeliest tokens, ListLogProbs for the log-probabilities of lists of ids.
+	LogProb      ir.LogProb
+	Rank         bool
+	TopN         int
+	ListLogProbs bool
+	// Slots has rows say which parameters they take (Rows.Slots).
+	Slots bool
 	// MaxBatch is the largest batch to be fast at; larger ones work too. 0 means 64.
 	MaxBatch int
 	// Tile fixes the tile, if not zero, and CTAs its grid, if not zero: never more than the GPU holds or the work feeds.
@@ -126,7 +142,8 @@ type Spec struct {
 
 // Computation returns the computation of the spec.
 func (s Spec) Computation() ir.Computation {
-	return ir.Computation{Chain: s.Chain, Sampler: s.Sampler, Score: s.Score, LogSumExp: s.LogSumExp}
+	return ir.Computation{Chain: s.Chain, Sampler: s.Sampler, Score: s.Score, LogSumExp: s.LogSumExp, Truncation: s.Truncation,
+		Draws: s.Draws, MaxDraws: s.MaxDraws, LogProb: s.LogProb, Rank: s.Rank, TopN: s.TopN, Listed: s.ListLogProbs, Slots: s.Slots}
 }
 
 func (s Spec) validate() error {
@@ -159,8 +176,18 @@ func (s Spec) validateArtifact() error {
 	return nil
 }
 
+// UnsupportedError names something that a plan asks for and its device cannot do.
+type UnsupportedError struct {
+	Feature ir.Feature
+	Device  string
+}
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("sampler: device %s: no kernel does %s yet; the cpu device does", e.Device, e.Feature)
+}
+
 // Plan prepares sampling: kernels are emitted, compiled (or found in the cache) and loaded here, so that no call to
-// Sample has to.
+// Sample has to. What the device cannot do is an *UnsupportedError.
 func (h *Head) Plan(ctx context.Context, spec Spec) (*Plan, error) {
 	if spec.MaxBatch == 0 {
 		spec.MaxBatch = 64
@@ -173,6 +200,10 @@ func (h *Head) Plan(ctx context.Context, spec Spec) (*Plan, error) {
 	}
 	defer h.open.leave()
 	b, err := h.b.plan(ctx, spec)
+	var missing *templates.UnsupportedError
+	if errors.As(err, &missing) {
+		return nil, &UnsupportedError{missing.Feature, h.device}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("sampler: plan: %w", err)
 	}

@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"context"
+	"slices"
 
 	"github.com/fsgen/fsgen/ir"
 )
@@ -40,17 +41,24 @@ func (p *Plan) Sample(ctx context.Context, hidden []uint16, rows Rows) (*Result,
 	if err != nil {
 		return nil, err
 	}
+	if res.Passes == nil {
+		res.Passes = slices.Repeat([]int32{1}, b.rows)
+	}
 	if p.spec.Sampler.Random() {
-		res.Seeds = spread(b.seeds, b.rows)
+		res.Seeds = b.rowSeeds()
 	}
 	return res, nil
 }
 
-// spread copies one value to every row, or the values as they are.
-func spread(v []uint64, rows int) []uint64 {
-	out := make([]uint64, rows)
+// rowSeeds are the seeds by rows.
+func (b *batch) rowSeeds() []uint64 {
+	out := make([]uint64, b.rows)
 	for i := range out {
-		out[i] = v[min(i, len(v)-1)]
+		slot := i
+		if b.params.Slots != nil {
+			slot = int(b.params.Slots[i])
+		}
+		out[i] = b.seeds[min(slot, len(b.seeds)-1)]
 	}
 	return out
 }

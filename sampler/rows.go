@@ -25,10 +25,35 @@ type Rows struct {
 	// Bias is added to the logits: [V], or [B, V] with rows BiasStride values apart (0 means V).
 	Bias       []float32
 	BiasStride int
+	// BiasLists are the biases of single tokens where the plan's bias is sparse: one list for all or one for each row, nil for
+	// none.
+	BiasLists [][]ir.TokenBias
 	// Mask allows tokens: word v>>5, bit v&31. Rows of MaskWords words (0 means ceil(V/32)), one for all or one for each;
 	// tokens past the words given are not allowed.
 	Mask      []uint32
 	MaskWords int
+	// AllowIDs allows the ids of a list and no other; a nil list allows all. BanIDs takes ids away. One list for all rows or one
+	// for each.
+	AllowIDs, BanIDs [][]int32
+	// Repetition (1 is off), Frequency and Presence (0 is off) are the penalties (ir.Penalty) of tokens that have been there; nil
+	// is off.
+	Repetition, Frequency, Presence []float32
+	// Counts says which tokens have been there: how often in the output, and ir.CountPrompt of those in the prompt. [V], or
+	// [B, V] with rows CountStride values apart; or lists of the tokens that have, one for all rows or one for each.
+	Counts      []uint32
+	CountStride int
+	CountLists  [][]ir.TokenCount
+	// TopK, TopP and MinP narrow the tokens that may be drawn (docs/truncation.md): off at k <= 0 or k >= V, p >= 1, min-p 0.
+	TopK       []int32
+	TopP, MinP []float32
+	// DrawCounts is how many tokens are drawn of a row, 1 to the plan's MaxDraws; nil is MaxDraws.
+	DrawCounts []int32
+	// ListIDs are the ids whose log-probabilities are asked for: one list for all rows or one for each.
+	ListIDs [][]int32
+	// Slots, where the plan has them, says which of SlotCount sets of parameters each row takes: everything above then has one
+	// value (row, list) a slot. Rows of one slot share their noise.
+	Slots     []int32
+	SlotCount int
 }
 
 // Result is what a call found for each row.
@@ -42,6 +67,23 @@ type Result struct {
 	// LogSumExp is the logarithm of the sum of exp(z/T) over the allowed tokens (T = 0 and greedy plans count as T = 1), NaN
 	// without a token; nil unless the plan's Spec asks. A kernel repeats it to the last bit; another one may not.
 	LogSumExp []float32
+	// Draws are [B, MaxDraws] tokens, each row's in the order in which they were drawn, ir.NoToken past them; nil for plans of
+	// single draws. DrawScores are their scores in draws without replacement, NaN past them.
+	Draws      []int32
+	DrawScores []float32
+	// LogProbs are the log-probabilities of the tokens in the plan's mode, never above 0. Ranks are their places among the tokens
+	// of the mode's distribution (all of the vocabulary; of a processed one, those that may be drawn) by falling logit, from 1. NaN
+	// and 0 without a token; nil unless the plan's Spec asks.
+	LogProbs []float32
+	Ranks    []int32
+	// TopIDs and TopLogProbs are [B, TopN]: the first TopN tokens by rank, ir.NoToken and -inf where the distribution has fewer,
+	// NaN without a token.
+	TopIDs      []int32
+	TopLogProbs []float32
+	// ListLogProbs are the log-probabilities of each row's ListIDs: -inf outside the distribution, NaN without a token.
+	ListLogProbs [][]float32
+	// Passes is how often each row went over the vocabulary; once on the CPU.
+	Passes []int32
 	// Seeds are the seeds that were used, drawn ones included; nil for plans without noise.
 	Seeds []uint64
 	// Kernel names what ran.
@@ -65,6 +107,7 @@ func (e *InputError) Error() string {
 // batch is a checked call: every default is filled in.
 type batch struct {
 	rows    int
+	slots   int // sets of parameters: rows, unless rows say which they take
 	shape   ir.Shape
 	hidden  []uint16 // [rows, shape.Hidden]
 	seeds   []uint64 // 1 or rows
@@ -77,6 +120,7 @@ type batch struct {
 	biasRow int // stride; 0 for a vector
 	maskRow int // stride; 0 for one mask
 	words   int
+	params  Rows // as given, and checked: what stands in no field above
 }
 
 // newBatch checks a call against the plan's spec and shape.
@@ -84,9 +128,12 @@ func newBatch(spec Spec, shape ir.Shape, hidden []uint16, r Rows) (*batch, error
 	if len(hidden)%shape.Hidden != 0 {
 		return nil, &InputError{"hidden states", fmt.Sprintf("want a whole number of rows of %d values", shape.Hidden), len(hidden)}
 	}
-	b := &batch{rows: len(hidden) / shape.Hidden, shape: shape, hidden: hidden, draw: r.Draw, tag: r.StreamTag}
+	b := &batch{rows: len(hidden) / shape.Hidden, shape: shape, hidden: hidden, draw: r.Draw, tag: r.StreamTag, params: r}
 	c := spec.Computation()
-	for _, check := range []func(ir.Computation, Rows) error{b.setNoise, b.setTemperature, b.setBias, b.setMask} {
+	for _, check := range []func(ir.Computation, Rows) error{
+		b.setSlots, b.setNoise, b.setTemperature, b.setBias, b.setMask,
+		b.checkBiasLists, b.checkIDs, b.checkPenalties, b.checkCounts, b.checkTruncation, b.checkDraws, b.checkListed,
+	} {
 		if err := check(c, r); err != nil {
 			return nil, err
 		}
@@ -96,8 +143,8 @@ func newBatch(spec Spec, shape ir.Shape, hidden []uint16, r Rows) (*batch, error
 
 // perRow checks that there is one value, or one for each row.
 func (b *batch) perRow(field string, n int) error {
-	if n != 1 && n != b.rows {
-		return &InputError{field, fmt.Sprintf("want 1 or %d values", b.rows), fmt.Sprintf("%d values", n)}
+	if n != 1 && n != b.slots {
+		return &InputError{field, fmt.Sprintf("want 1 or %d values", b.slots), fmt.Sprintf("%d values", n)}
 	}
 	return nil
 }
@@ -109,8 +156,8 @@ func (b *batch) setNoise(c ir.Computation, r Rows) error {
 		}
 		return nil
 	}
-	if r.Unseeded != nil && len(r.Unseeded) != b.rows {
-		return &InputError{"unseeded", fmt.Sprintf("want %d values", b.rows), fmt.Sprintf("%d values", len(r.Unseeded))}
+	if r.Unseeded != nil && len(r.Unseeded) != b.slots {
+		return &InputError{"unseeded", fmt.Sprintf("want %d values", b.slots), fmt.Sprintf("%d values", len(r.Unseeded))}
 	}
 	if r.Seeds == nil {
 		return b.drawAllSeeds(r)
@@ -141,7 +188,7 @@ func (b *batch) drawAllSeeds(r Rows) error {
 	if err := b.perRow("positions", len(b.pos)); err != nil {
 		return err
 	}
-	b.seeds = osSeeds(b.rows)
+	b.seeds = osSeeds(b.slots)
 	return nil
 }
 
@@ -150,8 +197,8 @@ func (b *batch) drawSeeds(unseeded []bool) error {
 	if unseeded == nil {
 		return nil
 	}
-	seeds := make([]uint64, b.rows)
-	fresh := osSeeds(b.rows)
+	seeds := make([]uint64, b.slots)
+	fresh := osSeeds(b.slots)
 	for i := range seeds {
 		seeds[i] = b.seeds[min(i, len(b.seeds)-1)]
 		if unseeded[i] {
@@ -197,8 +244,8 @@ func (b *batch) setTemperature(c ir.Computation, r Rows) error {
 func (b *batch) setBias(c ir.Computation, r Rows) error {
 	v := b.shape.Vocab
 	switch {
-	case c.Chain.Bias == ir.BiasNone && (r.Bias != nil || r.BiasStride != 0):
-		return &InputError{"bias", "the plan's transform has none", nil}
+	case (c.Chain.Bias == ir.BiasNone || c.Chain.Bias == ir.BiasSparse) && (r.Bias != nil || r.BiasStride != 0):
+		return &InputError{"bias", "the plan's transform has no dense one", nil}
 	case c.Chain.Bias == ir.BiasVector && (len(r.Bias) != v || r.BiasStride != 0):
 		return &InputError{"bias", fmt.Sprintf("want %d values, one a token", v), fmt.Sprintf("%d values, stride %d", len(r.Bias), r.BiasStride)}
 	case c.Chain.Bias == ir.BiasMatrix:
@@ -209,8 +256,8 @@ func (b *batch) setBias(c ir.Computation, r Rows) error {
 		if b.biasRow < v {
 			return &InputError{"bias stride", fmt.Sprintf("want %d or more", v), r.BiasStride}
 		}
-		if want := (b.rows-1)*b.biasRow + v; b.rows > 0 && len(r.Bias) < want {
-			return &InputError{"bias", fmt.Sprintf("want [%d, %d]: %d values", b.rows, v, want), fmt.Sprintf("%d values", len(r.Bias))}
+		if want := (b.slots-1)*b.biasRow + v; b.slots > 0 && len(r.Bias) < want {
+			return &InputError{"bias", fmt.Sprintf("want [%d, %d]: %d values", b.slots, v, want), fmt.Sprintf("%d values", len(r.Bias))}
 		}
 	}
 	b.bias = r.Bias
@@ -228,8 +275,8 @@ func (b *batch) setMask(c ir.Computation, r Rows) error {
 	if b.words == 0 {
 		b.words = (b.shape.Vocab + 31) / 32
 	}
-	if b.words < 0 || len(r.Mask) != b.words && len(r.Mask) != b.words*b.rows {
-		return &InputError{"mask", fmt.Sprintf("want 1 or %d rows of %d words", b.rows, b.words), fmt.Sprintf("%d words", len(r.Mask))}
+	if b.words < 0 || len(r.Mask) != b.words && len(r.Mask) != b.words*b.slots {
+		return &InputError{"mask", fmt.Sprintf("want 1 or %d rows of %d words", b.slots, b.words), fmt.Sprintf("%d words", len(r.Mask))}
 	}
 	if len(r.Mask) != b.words {
 		b.maskRow = b.words

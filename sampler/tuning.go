@@ -56,6 +56,9 @@ type bucket struct {
 
 // buckets lists the kernels of a plan, narrowest first: one for each width up to the one that holds MaxBatch.
 func (s Spec) buckets(a arch.Arch, shape ir.Shape, layout Layout, t *tuner) ([]bucket, error) {
+	if err := templates.Supports(s.Computation()); err != nil {
+		return nil, err
+	}
 	if s.Artifact != nil {
 		if have := s.Artifact.Manifest.Tile.Weights; have != layout {
 			return nil, &InputError{"artifact", fmt.Sprintf("the head's weights are %s", layout), have}
