@@ -36,7 +36,7 @@ const (
 // ValidRepetition reports a repetition penalty that has no meaning.
 func ValidRepetition(r float32) error {
 	if !(r >= minRepetition && r <= maxRepetition) {
-		return errors.New("a finite number above 0; 1 is off")
+		return errors.New("a finite number above 0 (1 is off)")
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ func ValidRepetition(r float32) error {
 // ValidPenalty reports a frequency or presence penalty that has no meaning.
 func ValidPenalty(p float32) error {
 	if math.IsNaN(float64(p)) || math.IsInf(float64(p), 0) {
-		return errors.New("a finite number; 0 is off")
+		return errors.New("a finite number (0 is off)")
 	}
 	return nil
 }

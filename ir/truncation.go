@@ -46,7 +46,7 @@ func ValidTopK(k, vocab int) error {
 // ValidTopP reports a p that has no meaning. From 1 on top-p is off.
 func ValidTopP(p float32) error {
 	if !(p >= 0) {
-		return errors.New("0 or more; 1 and more is off")
+		return errors.New("0 or more (1 and more is off)")
 	}
 	return nil
 }

@@ -279,7 +279,7 @@ func TestBadParametersAreTheirRows(t *testing.T) {
 	r.TopP = []float32{.5, nan(), .5}
 	var field *FieldError
 	require.ErrorAs(t, r.Validate(), &field)
-	require.Equal(t, "reference: TopP[1] is NaN: want 0 or more; 1 and more is off", field.Error())
+	require.Equal(t, "reference: TopP[1] is NaN: want 0 or more (1 and more is off)", field.Error())
 	require.Equal(t, []ir.Status{0, ir.StatusBadParameter, 0}, sample(t, r).Status)
 	r.TopP, r.TopK = []float32{1}, []int32{1024, 1025, 2000}
 	require.ErrorContains(t, r.Validate(), "reference: TopK[1] is 1025: want at most 1024, or 0 or 2000 and more for off")

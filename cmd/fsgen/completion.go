@@ -87,12 +87,14 @@ func flagValues() []flagValue {
 		{"", "--device", "auto cpu cuda sim:" + strings.ReplaceAll(archNames(), " ", " sim:")},
 		{"", "--arch", archNames()},
 		{"", "--sampler", "gumbel grouped greedy"},
+		{"", "--logprobs", "raw temperature processed"},
 		{"", "--suite", strings.Join(verify.Suites(), " ")},
 	}
 }
 
 // ownValues are flags whose values are the user's own: paths, which the shell completes, and numbers.
 var ownValues = []string{"--model", "--weights", "--hidden", "--temperature", "--seed", "--position", "--mask", "--bias", "--kernel",
+	"--top-k", "--top-p", "--min-p", "--repetition-penalty", "--frequency-penalty", "--presence-penalty", "--counts",
 	"--output", "-o", "--out", "--export"}
 
 // arguments are the words that complete what stands after a command.

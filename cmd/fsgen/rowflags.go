@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -124,34 +125,17 @@ func (o *sampling) setTemperature(_ *env, in *opened, spec *sampler.Spec, rows *
 		return nil
 	}
 	spec.Chain.Temperature = true
-	if !isNpy(o.temperature) {
-		t, err := strconv.ParseFloat(o.temperature, 32)
-		if err != nil || !isTemperature(float32(t)) {
-			return usagef("--temperature: %q: want a finite number, 0 or more, or FILE.npy", o.temperature)
-		}
-		rows.Temperature = []float32{float32(t)}
-		return nil
-	}
-	return readTemperatures(o.temperature, in, rows)
+	var err error
+	rows.Temperature, err = float32Flag("--temperature", o.temperature, in.rows, validTemperature)
+	return err
 }
 
-func readTemperatures(path string, in *opened, rows *sampler.Rows) error {
-	a, err := model.ReadNpy(path)
-	if err != nil {
-		return err
+func validTemperature(t float32) error {
+	if !(t >= 0) || math.IsInf(float64(t), 0) {
+		return errors.New("a finite number, 0 or more")
 	}
-	if rows.Temperature, err = numbers(a, "temperature"); err != nil {
-		return err
-	}
-	for i, t := range rows.Temperature {
-		if !isTemperature(t) {
-			return fmt.Errorf("%s: temperature %d is %v: want a finite number, 0 or more", a.Name(), i, t)
-		}
-	}
-	return onePerRow(a, len(rows.Temperature), in.rows)
+	return nil
 }
-
-func isTemperature(t float32) bool { return t >= 0 && !math.IsInf(float64(t), 0) }
 
 func (o *sampling) setBias(_ *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
 	if o.bias == "" {

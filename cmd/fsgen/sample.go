@@ -20,6 +20,8 @@ var sampleCommand = &command{
   fsgen sample --model qwen3/ --hidden h.npy --temperature 0.8 --seed 42 --position 7
   fsgen sample --weights w.safetensors:lm_head.weight --hidden h.npy --greedy --device cpu --json
   fsgen sample --sampler grouped --logsumexp     the distribution of gumbel by another path, with log-sum-exps
+  fsgen sample --device cpu --top-k 40 --top-p 0.9 --logprobs processed --top-logprobs 5 --json
+  fsgen sample --device cpu --draws 8 --without-replacement --ban-ids 0,1
 `,
 	setup: setupSample,
 }
@@ -27,6 +29,7 @@ var sampleCommand = &command{
 // sampling is what sample was asked for.
 type sampling struct {
 	source
+	rowParams
 	temperature, seed, position, mask, bias string
 	scale, softcap                          float32
 	greedy, score, logSumExp                bool
@@ -51,6 +54,7 @@ func setupSample(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.BoolVar(&o.greedy, "greedy", false, "take the largest logit, without noise: --sampler greedy")
 	f.BoolVar(&o.score, "score", false, "report the winning scores (needs --json)")
 	f.BoolVar(&o.logSumExp, "logsumexp", false, "report the log-sum-exp of z/T of every row, after its token")
+	o.rowParams.flags(f)
 	f.Uint32Var(&o.draw, "draw", 0, "index among independent draws of one row and position")
 	f.Uint32Var(&o.tag, "stream-tag", 0, "keeps uses of one seed and position apart")
 	f.StringVar(&o.device, "device", sampler.Auto, "auto, cpu, cuda, cuda:N or sim:ARCH")
@@ -101,6 +105,9 @@ func (o *sampling) checkFlags(e *env) error {
 		return usagef("--greedy and --sampler %s exclude each other", o.sampler)
 	}
 	if _, err := parseSampler(o.sampler); err != nil {
+		return err
+	}
+	if err := o.checkParams(e.json); err != nil {
 		return err
 	}
 	if _, err := manifest.ParseLayout(o.layout); err != nil {
@@ -226,10 +233,15 @@ func (o *sampling) inputs(e *env, in *opened) (spec sampler.Spec, rows sampler.R
 	if err := spec.Chain.Validate(); err != nil {
 		return spec, rows, usagef("--%s", reason(err))
 	}
-	for _, set := range []func(*env, *opened, *sampler.Spec, *sampler.Rows) error{o.setNoise, o.setTemperature, o.setBias, o.setMask, o.setKernel} {
+	for _, set := range []func(*env, *opened, *sampler.Spec, *sampler.Rows) error{
+		o.setNoise, o.setTemperature, o.setBias, o.setMask, o.setTruncation, o.setPenalties, o.setLists, o.setReports, o.setKernel,
+	} {
 		if err := set(e, in, &spec, &rows); err != nil {
 			return spec, rows, err
 		}
+	}
+	if err := spec.Computation().Validate(); err != nil {
+		return spec, rows, usagef("%s", reason(err))
 	}
 	return spec, rows, nil
 }
