@@ -1,6 +1,10 @@
 package reference
 
-import "math"
+import (
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+)
 
 // Budgets of the approximations that a kernel may make (design section 3; ir's tests hold the graphs to them).
 const (
@@ -54,10 +58,46 @@ func (w *row) exactLogit(y bounded, token int) bounded {
 		// The slope of the softcap is at most 1.
 		y = bounded{z, y.err}.approximated(softcapBudget * math.Abs(z)).rounded()
 	}
-	if w.bias != nil {
-		y = y.plus(bounded{float64(w.bias[token]), 0})
+	if !w.chain.BiasLast {
+		y = w.exactBiased(y, token)
+	}
+	if w.chain.Penalties {
+		y = w.exactPenalized(y, token)
+	}
+	if w.chain.BiasLast {
+		y = w.exactBiased(y, token)
 	}
 	return y
+}
+
+func (w *row) exactBiased(z bounded, token int) bounded {
+	if w.bias != nil {
+		return z.plus(bounded{float64(w.bias[token]), 0})
+	}
+	if x, ok := w.biases[int32(token)]; ok {
+		return z.plus(bounded{float64(x), 0})
+	}
+	return z
+}
+
+// exactPenalized is the penalties; an error may lie on the other side of 0, where the slope is another.
+func (w *row) exactPenalized(z bounded, token int) bounded {
+	count := w.count(token)
+	if count == 0 {
+		return z
+	}
+	times, factor := count&ir.CountOutput, float64(w.penalty.Repetition)
+	inverse := float64(1 / w.penalty.Repetition)
+	steepest := max(factor, inverse)
+	if z.value > 0 {
+		factor = inverse
+	}
+	z = bounded{z.value * factor, z.err * steepest}.rounded()
+	z = bounded{z.value - float64(w.penalty.Frequency)*float64(float32(times)), z.err}.rounded()
+	if times > 0 {
+		z = z.plus(bounded{-float64(w.penalty.Presence), 0})
+	}
+	return z
 }
 
 // exactScaled is alpha z.

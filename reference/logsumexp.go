@@ -2,7 +2,9 @@ package reference
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/fsgen/fsgen/ir"
 )
@@ -197,7 +199,28 @@ func (r *Request) logitBound(w *row, b int, largest float64) float64 {
 		size += largestFinite(w.bias)
 		err += size * unit
 	}
+	if w.biases != nil {
+		size += largestFinite(slices.Collect(maps.Values(w.biases)))
+		err += size * unit
+	}
+	if w.chain.Penalties {
+		err = w.penaltyBound(size, err)
+	}
 	return err
+}
+
+// penaltyBound is what the penalties, in three operations, make of logits of a size with an error.
+func (w *row) penaltyBound(size, err float64) float64 {
+	p, most := w.penalty, uint32(0)
+	for _, n := range w.counts {
+		most = max(most, n&ir.CountOutput)
+	}
+	for _, n := range w.counted {
+		most = max(most, n&ir.CountOutput)
+	}
+	steepest := float64(max(p.Repetition, 1/p.Repetition, 1))
+	size = size*steepest + math.Abs(float64(p.Frequency))*float64(most) + math.Abs(float64(p.Presence))
+	return err*steepest + 3*size*unit
 }
 
 // largestFinite is the largest magnitude of the finite numbers.

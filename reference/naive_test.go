@@ -2,6 +2,7 @@ package reference
 
 import (
 	"math"
+	"slices"
 
 	"github.com/fsgen/fsgen/ir"
 )
@@ -42,6 +43,12 @@ func naiveTemperature(r *Request, b int) float32 {
 }
 
 func naiveAllowed(r *Request, b, v int) bool {
+	if r.Computation.Chain.IDs {
+		allow := r.AllowIDs[b%len(r.AllowIDs)]
+		if allow != nil && !slices.Contains(allow, int32(v)) || slices.Contains(r.BanIDs[b%len(r.BanIDs)], int32(v)) {
+			return false
+		}
+	}
 	return !r.Computation.Chain.Mask || v/32 < r.MaskWords && r.Mask[b*r.MaskStride+v/32]&(1<<(v%32)) != 0
 }
 
@@ -113,10 +120,44 @@ func naiveLogit(r *Request, b, v int) float32 {
 	if c.Softcap != 0 {
 		y = float32(float64(c.Softcap) * math.Tanh(float64(y)/float64(c.Softcap)))
 	}
-	if c.Bias != ir.BiasNone {
-		y += r.Bias[b*r.BiasStride+v]
+	if !c.BiasLast {
+		y += naiveBias(r, b, v)
+	}
+	if c.Penalties {
+		y = naivePenalized(r, b, v, y)
+	}
+	if c.BiasLast {
+		y += naiveBias(r, b, v)
 	}
 	return y
+}
+
+func naiveBias(r *Request, b, v int) float32 {
+	switch r.Computation.Chain.Bias {
+	case ir.BiasNone:
+		return 0
+	case ir.BiasSparse:
+		for _, e := range r.BiasLists[b%len(r.BiasLists)] {
+			if int(e.ID) == v {
+				return e.Value
+			}
+		}
+		return 0
+	}
+	return r.Bias[b*r.BiasStride+v]
+}
+
+func naivePenalized(r *Request, b, v int, z float32) float32 {
+	count := r.Counts[b*r.CountStride+v]
+	times := count % (1 << 31)
+	if count != 0 {
+		z *= map[bool]float32{true: 1 / r.Repetition[0], false: r.Repetition[0]}[z > 0]
+	}
+	z = fma32(-r.Frequency[0], float32(times), z)
+	if times != 0 {
+		z -= r.Presence[0]
+	}
+	return z
 }
 
 // naiveNoise spells out docs/noise.md.

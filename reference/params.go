@@ -78,12 +78,17 @@ func (p *params) validate(c ir.Computation, vocab int) *FieldError {
 	return nil
 }
 
+// count is a token's count.
+func (p *params) count(v int) uint32 {
+	if p.counts != nil {
+		return p.counts[v]
+	}
+	return p.counted[int32(v)]
+}
+
 // penalized lowers a logit by the penalties (ir.Penalty).
 func (w *row) penalized(z float32, v int) float32 {
-	count := w.counted[int32(v)]
-	if w.counts != nil {
-		count = w.counts[v]
-	}
+	count := w.count(v)
 	if count == 0 {
 		return z
 	}
