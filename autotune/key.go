@@ -32,6 +32,8 @@ type Key struct {
 	Sampler   string `json:"sampler"`
 	Score     bool   `json:"score"`
 	LogSumExp bool   `json:"logsumexp,omitempty"`
+	// Extras is the rest of the computation (ir.Computation.Extras).
+	Extras string `json:"extras,omitempty"`
 	// Batch is the bucket: the largest batch size that the kernel serves (tiling.Widths), and the one that was measured.
 	Batch int `json:"batch"`
 }
@@ -40,7 +42,7 @@ type Key struct {
 func NewKey(gpu GPU, weights string, r gen.Request) Key {
 	c := r.Computation.Normalize()
 	return Key{GPU: gpu, Generator: gen.Version, Vocab: r.Shape.Vocab, Hidden: r.Shape.Hidden, Weights: weights,
-		Transform: c.Chain.String(), Sampler: c.Sampler.String(), Score: c.Score, LogSumExp: c.LogSumExp, Batch: r.Batch}
+		Transform: c.Chain.String(), Sampler: c.Sampler.String(), Score: c.Score, LogSumExp: c.LogSumExp, Extras: c.Extras(), Batch: r.Batch}
 }
 
 // name is the key as the name of a store's entry: the shape for people, the hash for everything else.

@@ -78,7 +78,7 @@ func sortEntries(list []*Entry) {
 			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Multiprocessors, b.Multiprocessors),
 			cmp.Compare(a.Vocab, b.Vocab), cmp.Compare(a.Hidden, b.Hidden), cmp.Compare(a.Weights, b.Weights),
 			cmp.Compare(a.Sampler, b.Sampler), cmp.Compare(a.Transform, b.Transform), bytes.Compare(canonical(a.Score), canonical(b.Score)),
-			bytes.Compare(canonical(a.LogSumExp), canonical(b.LogSumExp)),
+			bytes.Compare(canonical(a.LogSumExp), canonical(b.LogSumExp)), cmp.Compare(a.Extras, b.Extras),
 			cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Generator, b.Generator))
 	})
 }

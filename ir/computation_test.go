@@ -45,6 +45,12 @@ func TestFeatures(t *testing.T) {
 	require.Equal(t, []Feature{FeatureTopP, FeatureSlots}, Computation{Truncation: Truncation{TopP: true}, Slots: true}.Features())
 }
 
+func TestExtras(t *testing.T) {
+	require.Empty(t, Computation{Chain: everything().Chain, Score: true, LogSumExp: true}.Extras())
+	require.Equal(t, "top-k,top-p,min-p,temperature-last,draws=with-replacement:64,logprob=processed,rank,top=20,listed,slots", everything().Extras())
+	require.Equal(t, "min-p,draws=without-replacement:2", Computation{Truncation: Truncation{MinP: true}, Draws: WithoutReplacement, MaxDraws: 2}.Extras())
+}
+
 func TestLogProbNames(t *testing.T) {
 	for _, m := range []LogProb{NoLogProb, RawLogProb, TemperatureLogProb, ProcessedLogProb} {
 		got, err := ParseLogProb(m.String())

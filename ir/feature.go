@@ -1,5 +1,10 @@
 package ir
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Feature names something that a computation may ask for and a path may not do.
 type Feature string
 
@@ -35,4 +40,24 @@ func (c Computation) Features() (out []Feature) {
 		}
 	}
 	return out
+}
+
+// Extras is the canonical text of what a computation asks for past its chain, sampler, score and log-sum-exp, such as
+// "top-p,logprob=raw,rank"; "" for nothing. Two computations that differ there differ in their texts.
+func (c Computation) Extras() string {
+	t := c.Truncation
+	var items []string
+	for _, item := range []struct {
+		text  string
+		asked bool
+	}{
+		{"top-k", t.TopK}, {"top-p", t.TopP}, {"min-p", t.MinP}, {"temperature-last", t.TemperatureLast},
+		{fmt.Sprintf("draws=%s:%d", c.Draws, c.MaxDraws), c.Draws != SingleDraw}, {"logprob=" + c.LogProb.String(), c.LogProb != NoLogProb},
+		{"rank", c.Rank}, {fmt.Sprintf("top=%d", c.TopN), c.TopN > 0}, {"listed", c.Listed}, {"slots", c.Slots},
+	} {
+		if item.asked {
+			items = append(items, item.text)
+		}
+	}
+	return strings.Join(items, ",")
 }

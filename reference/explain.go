@@ -23,7 +23,8 @@ func (e *MismatchError) Error() string {
 
 // Explain returns nil where got is the row's token, or where float32 cannot tell the two: both scores lie within
 // their bounds of each other (ScoreOf). A token of a grouped sampler has to hold twice: its block against the two best
-// blocks, and itself against every token of its block. Anything else is a *MismatchError. res is the request's Result.
+// blocks, and itself against every token of its block. One of a truncated row may be any that rounded logits may keep, and has to
+// hold against those that they keep in any case. Anything else is a *MismatchError. res is the request's Result.
 func (r *Request) Explain(res *Result, b int, got int32) error {
 	want := res.Tokens[b]
 	if got == want {
@@ -52,6 +53,9 @@ func (r *Request) mismatch(want int32, b int, got int32) string {
 	w := r.row(b)
 	if !w.allowed(int(got)) {
 		return "masked"
+	}
+	if r.Computation.Truncation.Any() {
+		return r.mismatchKept(b, got)
 	}
 	if !w.grouped {
 		return r.exactScore(&w, b, int(got)).below(r.exactScore(&w, b, int(want)), int(got), int(want))

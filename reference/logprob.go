@@ -90,3 +90,25 @@ func (r *Request) setLogProbs(res *Result, b int, d *distribution) {
 		}
 	}
 }
+
+// LogProbBounds returns for every row how far a correct kernel's log-probabilities may lie from the result's, those of the
+// token, the top and the listed: the logits' errors, twice each in the token's own and in the log-sum-exp, and float32's sums.
+// Those at -inf are so exactly. It holds where truncation keeps the same tokens.
+func (r *Request) LogProbBounds() []float64 {
+	largest := r.largestWeight()
+	out := make([]float64, r.Batch)
+	for b := range out {
+		w := r.row(b)
+		t := w.massTemperature()
+		if r.Computation.LogProb != ir.ProcessedLogProb {
+			w.bias, w.biases, w.chain.Penalties = nil, nil, false
+		}
+		if r.Computation.LogProb == ir.RawLogProb {
+			t = 1
+		}
+		size, err := r.logitBound(&w, b, largest)
+		vocab := float64(r.Shape.Vocab)
+		out[b] = 4*err/t + SummationBound(r.Shape.Vocab, size/t+math.Log(vocab)) + 4*unit*size/t
+	}
+	return out
+}

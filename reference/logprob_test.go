@@ -125,3 +125,43 @@ func TestRawLogProbsSeeTheModelAlone(t *testing.T) {
 	require.Equal(t, plain.Listed, got.Listed)
 	require.Equal(t, plain.TopLogProbs, got.TopLogProbs)
 }
+
+// Log-probabilities of logits summed in other orders, and rounded to float32 on the way, lie within the bounds; and the bounds
+// are no excuse for bf16.
+func TestLogProbBounds(t *testing.T) {
+	for _, mode := range modes {
+		r := reporting(mode, 20, withTemperature(randomRequest(3, 2000, 64), .7), 1, 2, 3)
+		r.Computation.Chain.Softcap = 20
+		want, bounds := sample(t, r), r.LogProbBounds()
+		for _, sum := range []func(h, w []uint16) float32{sumPairs, sumCut} {
+			got := sample(t, otherwise(r, sum))
+			for b := range r.Batch {
+				for i, x := range want.Listed[b] {
+					require.InDelta(t, x, got.Listed[b][i], bounds[b])
+				}
+			}
+		}
+		for _, bound := range bounds {
+			require.Less(t, bound, 2e-3)
+		}
+	}
+}
+
+// Case E3: against float64 sums of the same bf16 inputs.
+func TestLogProbsInFloat64(t *testing.T) {
+	vocab, hidden := 4000, 512
+	if heavy() {
+		vocab, hidden = 151936, 4096
+	}
+	r := reporting(ir.RawLogProb, 0, randomRequest(1, vocab, hidden), 0, 17, int32(vocab-1))
+	exact := make([]float32, vocab)
+	var err float64
+	for v := range exact {
+		y := dotBound(r.hidden(0), r.weights(v))
+		exact[v], err = float32(y.value), max(err, y.err)
+	}
+	prob := softmax(exact, 1)
+	for i, id := range r.ListIDs[0] {
+		require.InDelta(t, math.Log(prob[id]), sample(t, r).Listed[0][i], 2e-5+2*err)
+	}
+}

@@ -11,5 +11,9 @@
 // Spec.Sampler picks one of two exact samplers, gumbel and grouped, which draw other tokens of the same distribution, or
 // greedy; Spec.Score and Spec.LogSumExp ask for numbers beside the tokens (docs/noise.md defines them all).
 //
+// Rows have parameters of their own (Rows, docs/parameters.md): temperature, bias, penalties, lists of ids, mask, top-k, top-p,
+// min-p, and the number of draws; Spec says which a plan takes, and which log-probabilities it reports. What a device cannot do is
+// refused when planning, as an *UnsupportedError.
+//
 // Devices, heads and plans are safe from any goroutine. Each is closed explicitly; closing waits for calls under way.
 package sampler
