@@ -115,7 +115,7 @@ func TestEveryFieldOfTheKeyCounts(t *testing.T) {
 	}
 	k := b.Key
 	each(reflect.ValueOf(&k).Elem(), &k)
-	assert.Equal(t, 12, changed)
+	assert.Equal(t, 13, changed)
 	assert.NotNil(t, s.Get(k))
 	assert.Empty(t, w.take(), "a foreign entry is no fault")
 }

@@ -2,6 +2,7 @@ package reference
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -163,5 +164,20 @@ func TestLogProbsInFloat64(t *testing.T) {
 	prob := softmax(exact, 1)
 	for i, id := range r.ListIDs[0] {
 		require.InDelta(t, math.Log(prob[id]), sample(t, r).Listed[0][i], 2e-5+2*err)
+	}
+}
+
+// What is reported beside them changes no token, score or log-sum-exp, bit for bit.
+func TestReportsChangeNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	for range 60 {
+		r := randomRequest(1+rng.IntN(20), 1+rng.IntN(500), 8)
+		randomChain(rng, r)
+		want := sample(t, r)
+		got := sample(t, reporting(ir.TemperatureLogProb, 3, r, 0))
+		for b := range r.Batch {
+			requireRow(t, want, b, got, b)
+		}
+		require.Equal(t, want.LogSumExp, got.LogSumExp)
 	}
 }

@@ -81,36 +81,8 @@ func randomChain(rng *rand.Rand, r *Request) {
 	if rng.IntN(2) == 0 {
 		c.Softcap = 2
 	}
-	switch rng.IntN(4) {
-	case 1:
-		c.Bias, r.Bias = ir.BiasVector, normals(vocab, 1, rng.Uint64())
-	case 2:
-		c.Bias, r.BiasStride = ir.BiasMatrix, vocab+10
-		r.Bias = normals(r.Batch*r.BiasStride, 1, rng.Uint64())
-	case 3:
-		c.Bias, r.BiasLists = ir.BiasSparse, [][]ir.TokenBias{nil}
-		for _, v := range rng.Perm(vocab)[:rng.IntN(min(vocab, 20)+1)] {
-			r.BiasLists[0] = append(r.BiasLists[0], ir.TokenBias{ID: int32(v), Value: float32(rng.NormFloat64())})
-		}
-	}
-	if rng.IntN(3) == 0 {
-		c.Penalties, c.BiasLast = true, c.Bias != ir.BiasNone && rng.IntN(2) == 0
-		r.Repetition, r.Frequency, r.Presence = []float32{[]float32{1, 1.3, .6}[rng.IntN(3)]}, []float32{rng.Float32() - .3}, []float32{rng.Float32() - .3}
-		r.CountStride = []int{0, vocab + 2}[rng.IntN(2)]
-		r.Counts = make([]uint32, r.Batch*(vocab+2))
-		for i := range r.Counts {
-			r.Counts[i] = rng.Uint32N(3) | rng.Uint32N(2)<<31
-		}
-	}
-	if rng.IntN(3) == 0 {
-		c.IDs, r.BanIDs = true, [][]int32{nil}
-		if v := rng.IntN(vocab); v > 0 { // token 0 stays, so that no row is empty
-			r.BanIDs[0] = []int32{int32(v)}
-		}
-		for range r.Batch {
-			r.AllowIDs = append(r.AllowIDs, [][]int32{nil, {0, int32(rng.IntN(vocab)), int32(rng.IntN(vocab))}}[rng.IntN(2)])
-		}
-	}
+	randomBias(rng, r)
+	randomLists(rng, r)
 	if rng.IntN(2) == 0 {
 		c.Mask, r.MaskWords = true, words
 		r.MaskStride = []int{0, words, words + 3}[rng.IntN(3)]
@@ -129,6 +101,45 @@ func randomChain(rng *rand.Rand, r *Request) {
 		r.Computation.Sampler = []ir.Sampler{ir.Gumbel, ir.Gumbel, ir.Greedy, ir.Grouped}[rng.IntN(4)]
 	}
 	r.Computation.LogSumExp = rng.IntN(2) == 0
+}
+
+func randomBias(rng *rand.Rand, r *Request) {
+	c, vocab := &r.Computation.Chain, r.Shape.Vocab
+	switch rng.IntN(4) {
+	case 1:
+		c.Bias, r.Bias = ir.BiasVector, normals(vocab, 1, rng.Uint64())
+	case 2:
+		c.Bias, r.BiasStride = ir.BiasMatrix, vocab+10
+		r.Bias = normals(r.Batch*r.BiasStride, 1, rng.Uint64())
+	case 3:
+		c.Bias, r.BiasLists = ir.BiasSparse, [][]ir.TokenBias{nil}
+		for _, v := range rng.Perm(vocab)[:rng.IntN(min(vocab, 20)+1)] {
+			r.BiasLists[0] = append(r.BiasLists[0], ir.TokenBias{ID: int32(v), Value: float32(rng.NormFloat64())})
+		}
+	}
+}
+
+// randomLists sets penalties, and lists of ids that leave token 0.
+func randomLists(rng *rand.Rand, r *Request) {
+	c, vocab := &r.Computation.Chain, r.Shape.Vocab
+	if rng.IntN(3) == 0 {
+		c.Penalties, c.BiasLast = true, c.Bias != ir.BiasNone && rng.IntN(2) == 0
+		r.Repetition, r.Frequency, r.Presence = []float32{[]float32{1, 1.3, .6}[rng.IntN(3)]}, []float32{rng.Float32() - .3}, []float32{rng.Float32() - .3}
+		r.CountStride = []int{0, vocab + 2}[rng.IntN(2)]
+		r.Counts = make([]uint32, r.Batch*(vocab+2))
+		for i := range r.Counts {
+			r.Counts[i] = rng.Uint32N(3) | rng.Uint32N(2)<<31
+		}
+	}
+	if rng.IntN(3) == 0 {
+		c.IDs, r.BanIDs = true, [][]int32{nil}
+		if v := rng.IntN(vocab); v > 0 { // token 0 stays, so that no row is empty
+			r.BanIDs[0] = []int32{int32(v)}
+		}
+		for range r.Batch {
+			r.AllowIDs = append(r.AllowIDs, [][]int32{nil, {0, int32(rng.IntN(vocab)), int32(rng.IntN(vocab))}}[rng.IntN(2)])
+		}
+	}
 }
 
 func TestChainsAgainstPlainLoop(t *testing.T) {

@@ -101,21 +101,26 @@ func (r *Request) logitsOf(ctx context.Context, hidden []float32, first, n int) 
 	}
 	chunk, d := r.chunk(), r.Shape.Hidden
 	inParallel((r.Shape.Vocab+chunk-1)/chunk, func(i int) {
-		if ctx.Err() != nil {
-			return
-		}
-		t := newTile(d)
-		var y [tileTokens]float32
-		for v := i * chunk; v < min((i+1)*chunk, r.Shape.Vocab); v += tileTokens {
-			m := min(tileTokens, r.Shape.Vocab-v)
-			t.load(r, v, m)
-			for b := range out {
-				t.dot(hidden[(first+b)*d:][:d], &y)
-				copy(out[b][v:v+m], y[:])
-			}
+		if ctx.Err() == nil {
+			r.multiply(out, hidden[first*d:], i*chunk, min((i+1)*chunk, r.Shape.Vocab))
 		}
 	})
 	return out
+}
+
+// multiply fills in the logits of tokens first to last-1, for every row.
+func (r *Request) multiply(logits [][]float32, hidden []float32, first, last int) {
+	d := r.Shape.Hidden
+	t := newTile(d)
+	var y [tileTokens]float32
+	for v := first; v < last; v += tileTokens {
+		n := min(tileTokens, last-v)
+		t.load(r, v, n)
+		for b := range logits {
+			t.dot(hidden[b*d:][:d], &y)
+			copy(logits[b][v:v+n], y[:])
+		}
+	}
 }
 
 // surveyRow computes one row from its raw logits.

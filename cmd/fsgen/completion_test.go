@@ -64,7 +64,7 @@ func TestBashCompletes(t *testing.T) {
 		{[]string{"completion", "z"}, []string{"zsh"}},
 		{[]string{"models", "qwen3-8"}, []string{"qwen3-8b"}},
 		{[]string{"cache", "--"}, []string{"--json"}},
-		{[]string{"sample", "--temp"}, []string{"--temperature"}},
+		{[]string{"sample", "--temp"}, []string{"--temperature", "--temperature-last"}},
 		{[]string{"sample", "--device", "cu"}, []string{"cuda"}},
 		{[]string{"sample", "--device", "cpu", "--gre"}, []string{"--greedy"}},
 		{[]string{"emit", "--model", "qwen3-8"}, []string{"qwen3-8b"}},
