@@ -102,7 +102,7 @@ func TestCpp(t *testing.T) {
 		{}, {Weights: manifest.Packed, TensorMaps: templates.InGlobal}, {TensorMaps: templates.InGlobal},
 	} {
 		a := emit(t, 5, o)
-		header := write(t, filepath.Join(dir, fmt.Sprintf("%d.h", i)), gen.Header(a))
+		header := write(t, filepath.Join(dir, fmt.Sprintf("%d.h", i)), headerOf(t, a))
 		args := []string{"-std=c++17", "-Wall", "-Wextra", "-Werror", "-isystem", cfake.CUDAInclude(t), "-DKERNEL_HEADER=\"" + header + "\"", "cpp/main.cpp"}
 		if i == 2 {
 			cfake.Compile(t, "c++", append(args, "-fsyntax-only")...)
@@ -130,4 +130,11 @@ func TestScript(t *testing.T) {
 		assert.Regexp(t, want, out)
 	}
 	assert.NotContains(t, out, "differs")
+}
+
+func headerOf(t *testing.T, a *gen.Artifact) []byte {
+	t.Helper()
+	head, err := gen.Header(a)
+	require.NoError(t, err)
+	return head
 }

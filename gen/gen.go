@@ -111,7 +111,7 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 		Entry: k.Entry.Name, Arch: r.Arch.Name, Target: k.Module.Target, PTXVersion: k.Module.Version(),
 		Params: k.Params,
 		Launch: manifest.Launch{
-			Grid:    manifest.Grid{Unit: "cta", Rule: "persistent", TileM: t.M, TileN: t.N, Cluster: t.Cluster, Split: t.Split},
+			Grid:    manifest.Grid{Unit: "cta", Rule: manifest.PersistentRule, TileM: t.M, TileN: t.N, Cluster: t.Cluster, Split: t.Split},
 			Cluster: [3]int{t.Cluster, 1, 1}, Block: [3]int{plan.Pipeline.Threads, 1, 1},
 			SharedBytes: plan.Storage.Total, Programmatic: bytes.Contains(text, []byte("griddepcontrol.wait")),
 		},
@@ -120,6 +120,11 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 		Transform: c.Chain.String(), Sampler: c.Sampler.String(),
 		Outputs:   []string{"token", "status"},
 		PTXSHA256: hex.EncodeToString(sum[:]),
+	}
+	m.Truncation = c.Truncation.Items()
+	if s := k.Resolve; s != nil {
+		m.Resolve = &manifest.Stage{Entry: s.Entry.Name, Params: s.Params, Rule: manifest.RowsRule, Block: [3]int{s.Threads, 1, 1},
+			SharedBytes: s.SharedBytes, Programmatic: true}
 	}
 	if c.Sampler.Random() {
 		m.RNG = ir.NoiseName

@@ -17,12 +17,23 @@ var headerTemplate = template.Must(template.New("header").Parse(headerText))
 
 // Header is a C header that holds the kernel and launches it over the CUDA driver API: plain C99 and C++11, nothing but cuda.h
 // and the standard library.
-func Header(a *Artifact) []byte {
+func Header(a *Artifact) ([]byte, error) {
+	if err := oneStage(a.Manifest); err != nil {
+		return nil, err
+	}
 	var b bytes.Buffer
 	if err := headerTemplate.Execute(&b, newHeader(a)); err != nil {
 		panic(fmt.Sprintf("BUG: gen: header: %v", err))
 	}
-	return b.Bytes()
+	return b.Bytes(), nil
+}
+
+// oneStage refuses kernels that another one has to follow: what is emitted to launch kernels launches one.
+func oneStage(m *manifest.Kernel) error {
+	if m.Resolve != nil {
+		return &RequestError{"format", "headers and packages launch kernels of one stage; use the PTX and its manifest", m.Entry}
+	}
+	return nil
 }
 
 // header is what the template is filled in with.

@@ -46,14 +46,14 @@ func launched(t *testing.T) []*Artifact {
 func TestGoldenLaunchers(t *testing.T) {
 	files := map[string][]byte{}
 	for _, a := range launched(t) {
-		head := Header(a)
+		head := headerOf(t, a)
 		pkg, err := GoPackage(a, a.Name())
 		require.NoError(t, err)
 		files[a.Name()+".h.golden"] = regexp.MustCompile(`(?m)^\t".*\n`).ReplaceAll(head, nil)
 		files[a.Name()+".go.golden"] = regexp.MustCompile("(?s)`[^`]*`").ReplaceAll(pkg, []byte("``"))
 		again, err := GoPackage(a, a.Name())
 		require.NoError(t, err)
-		require.True(t, bytes.Equal(head, Header(a)) && bytes.Equal(pkg, again), "same request, same bytes")
+		require.True(t, bytes.Equal(head, headerOf(t, a)) && bytes.Equal(pkg, again), "same request, same bytes")
 	}
 	golden.Dir(t, "testdata", files, "*.golden")
 }
@@ -62,7 +62,7 @@ func TestGoldenLaunchers(t *testing.T) {
 func TestLiteralsHoldThePTX(t *testing.T) {
 	for _, a := range launched(t) {
 		var text, piece strings.Builder
-		for line := range strings.Lines(string(Header(a))) {
+		for line := range strings.Lines(string(headerOf(t, a))) {
 			if !strings.HasPrefix(line, "\t\"") {
 				continue
 			}
@@ -126,7 +126,7 @@ func TestHeadersCompile(t *testing.T) {
 	}
 	source := ""
 	for _, a := range launched(t) {
-		writeFile(t, filepath.Join(dir, a.Name()+".h"), Header(a))
+		writeFile(t, filepath.Join(dir, a.Name()+".h"), headerOf(t, a))
 		source += fmt.Sprintf("#include \"%s.h\"\n#include \"%[1]s.h\"\n", a.Name())
 	}
 	writeFile(t, filepath.Join(dir, "all.c"), []byte(source+"int main(void) { return 0; }\n"))
@@ -176,7 +176,7 @@ func TestBothLaunchersLaunchTheSame(t *testing.T) {
 	goTool(t, dir, "build", "-o", "bin/", "./...")
 	for _, a := range artifacts {
 		program := filepath.Join(dir, a.Name()+".bin")
-		writeFile(t, filepath.Join(dir, a.Name()+".h"), Header(a))
+		writeFile(t, filepath.Join(dir, a.Name()+".h"), headerOf(t, a))
 		writeFile(t, program+".c", []byte(cProgram(a)))
 		cfake.Compile(t, "cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-isystem", cfake.CUDAInclude(t), "-o", program, program+".c", library)
 		fromC := output(t, library, program)
@@ -345,4 +345,11 @@ func main() {
 	check(k.Close())
 }
 `
+}
+
+func headerOf(t *testing.T, a *Artifact) []byte {
+	t.Helper()
+	head, err := Header(a)
+	require.NoError(t, err)
+	return head
 }

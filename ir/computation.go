@@ -47,9 +47,11 @@ const (
 	StatusBadTemperature Status = 3
 	// StatusBadParameter: top-k, top-p, min-p, a penalty or the number of draws is out of its range; the token is -1.
 	StatusBadParameter Status = 4
+	// StatusUndecided: the passes made leave open which tokens top-p or min-p keep; the token is -1.
+	StatusUndecided Status = 5
 )
 
-var statusNames = [...]string{"ok", "empty", "nan", "bad-temperature", "bad-parameter"}
+var statusNames = [...]string{"ok", "empty", "nan", "bad-temperature", "bad-parameter", "undecided"}
 
 // String returns the status as results spell it.
 func (s Status) String() string {

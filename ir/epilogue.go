@@ -48,7 +48,7 @@ func Score(c Computation) *Graph {
 	s := b.logit(c.Chain)
 	if c.Sampler == Gumbel {
 		g := noise(b)
-		if c.Chain.Temperature {
+		if c.RowScales() {
 			s = b.op(OpFma, b.input(InTau), g, b.op(OpMul, s, b.input(InAlpha)))
 		} else {
 			s = b.op(OpAdd, s, g)
@@ -57,12 +57,18 @@ func Score(c Computation) *Graph {
 	return Optimize(b.finish(b.masked(c.Chain, s)))
 }
 
+// Logit is the graph of the transformed logit z, before mask and temperature: what truncation orders tokens by.
+func Logit(c Computation) *Graph {
+	b := newBuilder()
+	return Optimize(b.finish(b.logit(c.Normalize().Chain)))
+}
+
 // Base is the graph of a score without its noise, plus InPad: 0, or -inf for a token that does not count.
 func Base(c Computation) *Graph {
 	c = c.Normalize()
 	b := newBuilder()
 	s := b.logit(c.Chain)
-	if c.Sampler.Random() && c.Chain.Temperature {
+	if c.Sampler.Random() && c.RowScales() {
 		s = b.op(OpFma, s, b.input(InAlpha), b.input(InPad))
 	} else {
 		s = b.op(OpAdd, s, b.input(InPad))
@@ -91,7 +97,7 @@ func bound(c Computation, noise func(*builder) *Node) *Graph {
 	s := b.input(InBase)
 	switch {
 	case !c.Sampler.Random():
-	case c.Chain.Temperature:
+	case c.RowScales():
 		s = b.op(OpFma, b.input(InTau), noise(b), s)
 	default:
 		s = b.op(OpAdd, s, noise(b))

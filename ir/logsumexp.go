@@ -22,7 +22,7 @@ func Exponent(c Computation) *Graph {
 
 func (b *builder) octaves(c Computation, x, y *Node) *Node {
 	scale := b.f(math.Log2E)
-	if c.Chain.Temperature {
+	if c.RowScales() {
 		scale = b.input(InScale)
 	}
 	return b.op(OpMul, b.op(OpAdd, x, b.op(OpMul, y, b.f(-1))), scale)

@@ -19,6 +19,23 @@ type Truncation struct {
 	TemperatureLast bool
 }
 
+// Items lists the filters by name, in their order, and temperature-last if the temperature follows them.
+func (t Truncation) Items() (items []string) {
+	for _, item := range []struct {
+		name string
+		has  bool
+	}{{"top-k", t.TopK}, {"top-p", t.TopP}, {"min-p", t.MinP}, {"temperature-last", t.TemperatureLast}} {
+		if item.has {
+			items = append(items, item.name)
+		}
+	}
+	return items
+}
+
+// RowScales reports whether rows have (alpha, tau) of their own: for their temperatures, or since truncation has some rows
+// compared by logits without noise.
+func (c Computation) RowScales() bool { return c.Chain.Temperature || c.Truncation.Any() }
+
 // MaxTopK bounds a k that narrows anything: from the vocabulary size on, and at 0 and below, top-k is off.
 const MaxTopK = 1024
 

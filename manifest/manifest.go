@@ -49,10 +49,41 @@ type Kernel struct {
 	RNG string `json:"rng,omitempty"`
 	// Outputs lists what the kernel writes for each row: token, status, score, lse.
 	Outputs []string `json:"outputs"`
+	// Truncation lists the filters that narrow rows, in their order of application: top-k, top-p, min-p; and temperature-last
+	// where the temperature follows them.
+	Truncation []string `json:"truncation,omitempty"`
+	// Resolve is launched behind the kernel, in the same stream: it draws the tokens of the rows that are narrowed. Its
+	// parameters of the same names take the same values.
+	Resolve *Stage `json:"resolve,omitempty"`
 	// Resources is what ptxas reported, where it was at hand.
 	Resources *Resources `json:"resources,omitempty"`
 	// PTXSHA256 is the hash of the PTX text that the manifest describes.
 	PTXSHA256 string `json:"ptx_sha256"`
+}
+
+// Stage is another kernel of the same PTX, launched after the first.
+type Stage struct {
+	Entry  string  `json:"entry"`
+	Params []Param `json:"params"`
+	// Rule of the grid: "rows", a CTA for each row of the batch.
+	Rule        string `json:"rule"`
+	Block       [3]int `json:"block"`
+	SharedBytes int    `json:"shared_bytes"`
+	// Programmatic is as in Launch.
+	Programmatic bool `json:"programmatic,omitempty"`
+}
+
+// StageKernel describes the further stage as a kernel of its own; nil if there is none. Its grid is a CTA for each row.
+func (k *Kernel) StageKernel() *Kernel {
+	s := k.Resolve
+	if s == nil {
+		return nil
+	}
+	one := *k
+	one.Entry, one.Params, one.Resolve, one.Resources = s.Entry, s.Params, nil, nil
+	one.Launch = Launch{Grid: Grid{Unit: "cta", Rule: s.Rule, TileM: 1, TileN: 1, Cluster: 1}, Cluster: [3]int{1, 1, 1}, Block: s.Block,
+		SharedBytes: s.SharedBytes, Programmatic: s.Programmatic}
+	return &one
 }
 
 // Param is one kernel parameter, in the order of the kernel's signature.
@@ -115,9 +146,18 @@ type Grid struct {
 	Split bool `json:"split,omitempty"`
 }
 
+// Rules of a grid.
+const (
+	PersistentRule = "persistent" // any multiple of the cluster up to what is resident at once
+	RowsRule       = "rows"       // a CTA for each row of the batch
+)
+
 // CTAs returns the grid for a problem on a device that holds `resident` CTAs of the kernel at once: all of them, or as
 // many as there are tiles. It returns 0 for an empty batch.
 func (g Grid) CTAs(vocab, batch, resident int) int {
+	if g.Rule == RowsRule {
+		return max(batch, 0)
+	}
 	clusters := resident / g.Cluster
 	if batch <= 0 || vocab <= 0 || clusters <= 0 {
 		return 0
@@ -265,6 +305,38 @@ const (
 	LogSumExp = "lse"
 	Partials  = "lse_partials"
 )
+
+// Names of the parameters in which a kernel that truncates leaves what it found, for the kernel that draws from it (Resolve).
+const (
+	Marks      = "marks"
+	Counts     = "candidate_counts"
+	Candidates = "candidates"
+	Bounds     = "row_bounds"
+	Masses     = "row_masses"
+
+	RowMarks       = 1024 // words of marks of a row
+	RowCandidates  = 8192 // candidates that a row's list holds
+	CandidateBytes = 16   // logit, id, score and a word that means nothing
+)
+
+// CollectionOffset is where one of these arrays lies, for batches of up to so many rows, in the memory that a launcher gives
+// to all of them: marks and counts, zeroed once, and then those that need not be. It is -1 for other parameters.
+func CollectionOffset(param string, batch int) int {
+	end := 0
+	for _, array := range []struct {
+		name  string
+		bytes int // of a row, padded
+	}{{Counts, 16}, {Marks, 4 * RowMarks}, {Candidates, RowCandidates * CandidateBytes}, {Bounds, 8}, {Masses, 8}, {"", 0}} {
+		if array.name == param {
+			return end
+		}
+		end += batch * array.bytes
+	}
+	return -1
+}
+
+// CollectionBytes is the size of all of them.
+func CollectionBytes(batch int) int { return CollectionOffset("", batch) }
 
 // PartialsBytes returns the bytes of scratch that a launch of some CTAs over a batch needs: a pair of float32 for each CTA and
 // row, or 0 if the kernel has no use for it. Launches that overlap need one each.

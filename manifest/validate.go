@@ -48,13 +48,34 @@ func (k *Kernel) Validate() error {
 	if err := k.validateParams(); err != nil {
 		return err
 	}
-	if err := k.validateLaunch(); err != nil {
+	if err := k.validateLaunch(PersistentRule); err != nil {
 		return err
 	}
 	if err := k.validateOutputs(); err != nil {
 		return err
 	}
+	if err := k.validateResolve(); err != nil {
+		return err
+	}
 	return k.validateShape()
+}
+
+// validateResolve holds the further stage to what a kernel is held to.
+func (k *Kernel) validateResolve() error {
+	s := k.StageKernel()
+	if s == nil {
+		return nil
+	}
+	if !identifier(s.Entry) || s.Entry == k.Entry {
+		return &Error{"resolve.entry", "want an identifier of C, not that of the kernel", fmt.Sprintf("%q", s.Entry)}
+	}
+	if err := s.validateParams(); err != nil {
+		return fmt.Errorf("resolve: %w", err)
+	}
+	if err := s.validateLaunch(RowsRule); err != nil {
+		return fmt.Errorf("resolve: %w", err)
+	}
+	return nil
 }
 
 // validateOutputs checks that outputs are known, each named once, and that the log-sum-exp has what it is written to.
@@ -67,11 +88,12 @@ func (k *Kernel) validateOutputs() error {
 		}
 		seen[o] = true
 	}
-	for name, access := range map[string]string{LogSumExp: "write", Partials: "scratch"} {
+	has := func(name, access string) bool {
 		p := k.Param(name)
-		if there := p != nil && p.Kind == Pointer && p.Access == access; there != seen[LogSumExp] {
-			return &Error{"outputs", "lse comes with a pointer lse to write and a pointer lse_partials to scratch", k.Outputs}
-		}
+		return p != nil && p.Kind == Pointer && p.Access == access
+	}
+	if has(LogSumExp, "write") != seen[LogSumExp] || seen[LogSumExp] && !has(Partials, "scratch") {
+		return &Error{"outputs", "lse comes with a pointer lse to write and a pointer lse_partials to scratch", k.Outputs}
 	}
 	return nil
 }
@@ -110,8 +132,8 @@ func (k *Kernel) validateParams() error {
 			return &Error{at + ".offset", "parameters stand in order, aligned, within 4352 bytes", p.Offset}
 		case !accesses[p.Access]:
 			return &Error{at + ".access", "want read, write, workspace, scratch or none", fmt.Sprintf("%q", p.Access)}
-		case p.Access == "workspace" && WorkspaceOffset(p.Name) < 0:
-			return &Error{at + ".access", "the workspace holds ticket and keys", fmt.Sprintf("%q", p.Name)}
+		case p.Access == "workspace" && WorkspaceOffset(p.Name) < 0 && p.Name != Marks && p.Name != Counts:
+			return &Error{at + ".access", "the workspace holds ticket, keys, marks and candidate_counts", fmt.Sprintf("%q", p.Name)}
 		case p.Kind.IsMap() != (p.Map != nil):
 			return &Error{at + ".map", "a tensor map and only that has a map", p.Kind}
 		}
@@ -151,7 +173,8 @@ func (m *Map) validate(at string) error {
 	return nil
 }
 
-func (k *Kernel) validateLaunch() error {
+// validateLaunch checks the launch; rule is the grid's.
+func (k *Kernel) validateLaunch(rule string) error {
 	l, g := k.Launch, k.Launch.Grid
 	threads := l.Block[0] * l.Block[1] * l.Block[2]
 	switch {
@@ -161,8 +184,8 @@ func (k *Kernel) validateLaunch() error {
 		return &Error{"launch.cluster", "want [n, 1, 1] with n from 1 to 16", l.Cluster}
 	case l.SharedBytes < 0 || l.SharedBytes > maxSharedBytes:
 		return &Error{"launch.shared_bytes", fmt.Sprintf("want 0 to %d", maxSharedBytes), l.SharedBytes}
-	case g.Unit != "cta" || g.Rule != "persistent":
-		return &Error{"launch.grid", "this fsgen knows the unit cta and the rule persistent", g.Unit + " " + g.Rule}
+	case g.Unit != "cta" || g.Rule != rule:
+		return &Error{"launch.grid", "this fsgen knows the unit cta and here the rule " + rule, g.Unit + " " + g.Rule}
 	case g.TileM < 1 || g.TileM > maxTile || g.TileN < 1 || g.TileN > maxTile || g.Cluster != l.Cluster[0]:
 		return &Error{"launch.grid", "tile and cluster of the kernel", fmt.Sprintf("%+v", g)}
 	}

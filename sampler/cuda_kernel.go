@@ -21,6 +21,7 @@ type cudaKernel struct {
 	stored  *mapStore // of the weights, where the kernel is given addresses of tensor maps; nil otherwise
 	place   driver.DevicePtr
 	setters []setter
+	then    *cudaKernel // what is launched after it, of the same module; nil for none
 }
 
 // setter fills in one parameter of a launch.
@@ -34,24 +35,47 @@ func (h *cudaHead) loadKernel(ctx context.Context, b bucket, serial bool) (*cuda
 	if !m.Target.RunsOn(h.dev.dev.ComputeCapability()) { // before it is compiled
 		return nil, &InputError{"kernel target", "want one that runs on " + h.dev.dev.Name(), m.Target}
 	}
-	for _, p := range m.Params {
-		set, ok := setters[p.Name]
-		if !ok {
-			return nil, &InputError{"kernel parameter", "this fsgen does not know it", p.Name}
-		}
-		k.setters = append(k.setters, set)
-	}
 	var err error
+	if k.setters, err = settersOf(m); err != nil {
+		return nil, err
+	}
 	if k.mod, err = h.dev.load(ctx, b.Artifact.PTX); err != nil {
 		return nil, err
 	}
 	if err := k.prepare(h, m); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
+	if err := k.prepareStage(m.StageKernel()); err != nil {
+		return nil, errors.Join(err, k.close())
+	}
 	return k, nil
 }
 
 func (k *cudaKernel) close() error { return errors.Join(k.mod.Close(), k.stored.close()) }
+
+func settersOf(m *manifest.Kernel) (list []setter, err error) {
+	for _, p := range m.Params {
+		set, ok := setters[p.Name]
+		if !ok {
+			return nil, &InputError{"kernel parameter", "this fsgen does not know it", p.Name}
+		}
+		list = append(list, set)
+	}
+	return list, nil
+}
+
+// prepareStage finds the kernel's further stage, if it has one.
+func (k *cudaKernel) prepareStage(m *manifest.Kernel) (err error) {
+	if m == nil {
+		return nil
+	}
+	k.then = &cudaKernel{serial: k.serial}
+	if k.then.setters, err = settersOf(m); err != nil {
+		return err
+	}
+	k.then.Kernel, err = k.mod.Kernel(m)
+	return err
+}
 
 // prepare encodes the weights' tensor map and finds the kernel.
 func (k *cudaKernel) prepare(h *cudaHead, m *manifest.Kernel) (err error) {
@@ -149,6 +173,17 @@ var setters = map[string]setter{
 	templates.ParamMask:              pointer("mask", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Mask }),
 	templates.ParamMaskStride:        scalar(func(_ *Launcher, a *DeviceArgs) int { return a.MaskStride }),
 	templates.ParamMaskWords:         scalar(func(_ *Launcher, a *DeviceArgs) int { return a.MaskWords }),
+	templates.ParamTopK:              pointer("top-k", func(_ *Launcher, a *DeviceArgs) uint64 { return a.TopK }),
+	templates.ParamTopKStride:        stride(func(a *DeviceArgs) bool { return !a.OneTopK }),
+	templates.ParamTopP:              pointer("top-p", func(_ *Launcher, a *DeviceArgs) uint64 { return a.TopP }),
+	templates.ParamTopPStride:        stride(func(a *DeviceArgs) bool { return !a.OneTopP }),
+	templates.ParamMinP:              pointer("min-p", func(_ *Launcher, a *DeviceArgs) uint64 { return a.MinP }),
+	templates.ParamMinPStride:        stride(func(a *DeviceArgs) bool { return !a.OneMinP }),
+	templates.ParamMarks:             pointer("marks", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Marks)) }),
+	templates.ParamCounts:            pointer("candidate counts", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Counts)) }),
+	templates.ParamCandidates:        pointer("candidates", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Candidates)) }),
+	templates.ParamBounds:            pointer("row bounds", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Bounds)) }),
+	templates.ParamMasses:            pointer("row masses", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Masses)) }),
 	templates.ParamTokens:            pointer("tokens", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Tokens }),
 	templates.ParamStatus:            pointer("status", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Status }),
 	templates.ParamScores:            pointer("scores", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Scores }),

@@ -35,6 +35,10 @@ type DeviceArgs struct {
 	MaskStride int
 	MaskWords  int
 
+	TopK                      uint64 // i32
+	TopP, MinP                uint64 // f32
+	OneTopK, OneTopP, OneMinP bool
+
 	Tokens, Status uint64 // i32, out
 	Scores         uint64 // f32, out
 	LogSumExp      uint64 // f32, out
@@ -58,8 +62,9 @@ type Launcher struct {
 type laidOut struct {
 	params *driver.Params
 	cfg    driver.LaunchConfig
-	asked  DeviceArgs // that it was laid out for
-	args   DeviceArgs // the same, defaults filled in
+	then   *stageLaunch // what follows, or nil
+	asked  DeviceArgs   // that it was laid out for
+	args   DeviceArgs   // the same, defaults filled in
 	valid  bool
 
 	maps [hiddenMaps]hiddenMap
@@ -102,10 +107,33 @@ func (r *laidOut) hiddenPlace(l *Launcher, m *manifest.Map, a *DeviceArgs) (driv
 	})
 }
 
+// stageLaunch is the launch of a kernel's further stage.
+type stageLaunch struct {
+	params *driver.Params
+	cfg    driver.LaunchConfig
+}
+
 func (l *Launcher) ticket() driver.DevicePtr { return l.space.Ptr() }
 func (l *Launcher) keys() driver.DevicePtr   { return l.space.Ptr() + manifest.KeysOffset }
+
+// collection is where an array of the rows' lists lies, behind the workspace of all kernels; the scratch follows.
+func (l *Launcher) collection(array string) driver.DevicePtr {
+	return l.space.Ptr() + driver.DevicePtr(manifest.WorkspaceBytes(l.rows)+manifest.CollectionOffset(array, l.rows))
+}
+
+// spaceBytes are the bytes of the workspace for a number of rows but for the partial sums: those that are zero between launches,
+// and all.
+func (p *cudaPlan) spaceBytes(rows int) (zeroed, all int) {
+	zeroed = manifest.WorkspaceBytes(rows)
+	if !p.spec.Truncation.Any() {
+		return zeroed, zeroed
+	}
+	return zeroed + manifest.CollectionOffset(manifest.Candidates, rows), zeroed + manifest.CollectionBytes(rows)
+}
+
 func (l *Launcher) partials() driver.DevicePtr {
-	return l.space.Ptr() + driver.DevicePtr(manifest.WorkspaceBytes(l.rows))
+	_, all := l.plan.spaceBytes(l.rows)
+	return l.space.Ptr() + driver.DevicePtr(all)
 }
 
 func (p *cudaPlan) newLauncher(rows int) (*Launcher, error) {
@@ -116,6 +144,10 @@ func (p *cudaPlan) newLauncher(rows int) (*Launcher, error) {
 		var err error
 		if r.params, err = driver.NewParams(k.Manifest.ParamSizes()...); err == nil && pointsToMaps(k.Manifest) {
 			r.stored, err = newMapStore(p.head.dev.ctx, storedMaps)
+		}
+		if err == nil && k.then != nil {
+			r.then = &stageLaunch{}
+			r.then.params, err = driver.NewParams(k.then.Manifest.ParamSizes()...)
 		}
 		if err != nil {
 			return nil, errors.Join(err, l.Close())
@@ -132,8 +164,8 @@ func (l *Launcher) grow(rows int) error {
 	if rows <= l.rows {
 		return nil
 	}
-	zeroed := manifest.WorkspaceBytes(rows)
-	space, err := l.plan.head.dev.ctx.Alloc(uint64(zeroed + l.plan.partialsBytes(rows)))
+	zeroed, all := l.plan.spaceBytes(rows)
+	space, err := l.plan.head.dev.ctx.Alloc(uint64(all + l.plan.partialsBytes(rows)))
 	if err != nil {
 		return err
 	}
@@ -209,7 +241,10 @@ func (l *Launcher) Launch(stream uintptr, a *DeviceArgs) error {
 			return err
 		}
 	}
-	return k.LaunchOn(stream, r.cfg, r.params)
+	if err := k.LaunchOn(stream, r.cfg, r.params); err != nil || r.then == nil {
+		return err
+	}
+	return k.then.LaunchOn(stream, r.then.cfg, r.then.params)
 }
 
 // layOut checks the arguments of a launch and fills in its parameters.
@@ -226,6 +261,14 @@ func (l *Launcher) layOut(k *cudaKernel, r *laidOut, a *DeviceArgs) error {
 	}
 	ctas := autotune.Grid(k.Manifest.Launch.Grid, l.plan.head.shape.Vocab, a.Batch, k.Resident(), k.ctas)
 	r.cfg = k.Config(ctas, !k.serial)
+	if r.then != nil {
+		for j, set := range k.then.setters {
+			if err := set(l, r.then.params, j, &r.args); err != nil {
+				return err
+			}
+		}
+		r.then.cfg = k.then.Config(a.Batch, !k.serial)
+	}
 	r.valid = true
 	return nil
 }

@@ -55,6 +55,7 @@ func (s *slot) close() error {
 // first, so that one copy each way does.
 type layout struct {
 	hidden, seeds, pos, temp, bias, mask int // offsets of inputs, in bytes
+	topK, topP, minP                     int
 	inputs                               int // size of the inputs
 	tokens, status, scores, lse          int // offsets of results
 	total                                int
@@ -71,6 +72,8 @@ func (b *batch) layout(ld int) layout {
 	l.hidden = place(2 * ld * b.rows)
 	l.seeds, l.pos = place(8*len(b.seeds)), place(8*len(b.pos))
 	l.temp, l.bias, l.mask = place(4*len(b.temp)), place(4*len(b.bias)), place(4*len(b.mask))
+	p := &b.params
+	l.topK, l.topP, l.minP = place(4*len(p.TopK)), place(4*len(p.TopP)), place(4*len(p.MinP))
 	l.inputs = end
 	l.tokens, l.status, l.scores, l.lse = place(4*b.rows), place(4*b.rows), place(4*b.rows), place(4*b.rows)
 	l.total = end
@@ -135,6 +138,9 @@ func (s *slot) stage(b *batch, l layout, ld int) {
 	copy(mem[l.temp:], asBytes(b.temp))
 	copy(mem[l.bias:], asBytes(b.bias))
 	copy(mem[l.mask:], asBytes(b.mask))
+	copy(mem[l.topK:], asBytes(b.params.TopK))
+	copy(mem[l.topP:], asBytes(b.params.TopP))
+	copy(mem[l.minP:], asBytes(b.params.MinP))
 }
 
 func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
@@ -146,6 +152,8 @@ func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
 		Temperature: at(l.temp), OneTemperature: len(b.temp) == 1,
 		Bias: at(l.bias), BiasStride: b.biasRow,
 		Mask: at(l.mask), MaskStride: b.maskRow, MaskWords: b.words,
+		TopK: at(l.topK), OneTopK: len(b.params.TopK) == 1, TopP: at(l.topP), OneTopP: len(b.params.TopP) == 1,
+		MinP: at(l.minP), OneMinP: len(b.params.MinP) == 1,
 		Tokens: at(l.tokens), Status: at(l.status), Scores: at(l.scores), LogSumExp: at(l.lse),
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/autotune"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/sim"
 	"github.com/fsgen/fsgen/templates"
 )
@@ -78,6 +80,13 @@ func (h *simHead) plan(_ context.Context, spec Spec) (planBackend, error) {
 			return nil, err
 		}
 		p.programs = append(p.programs, program)
+		var stage *sim.Program
+		if s := a.Manifest.StageKernel(); s != nil {
+			if stage, err = sim.Load(string(a.PTX), s); err != nil {
+				return nil, err
+			}
+		}
+		p.stages = append(p.stages, stage)
 	}
 	return p, nil
 }
@@ -88,6 +97,7 @@ type simPlan struct {
 	buckets  []bucket
 	widths   tileWidths
 	programs []*sim.Program
+	stages   []*sim.Program // what each is followed by, or nil
 }
 
 func (p *simPlan) close() error { return nil }
@@ -109,12 +119,14 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	if n := m.PartialsBytes(b.rows, mem.launch.CTAs); n > 0 {
 		mem.launch.Pointers[templates.ParamPartials] = mem.memory.Alloc("partial sums", n).Addr
 	}
-	report, err := p.programs[i].Run(ctx, mem.memory, mem.launch)
-	if err != nil {
+	if err := mem.run(ctx, p.programs[i]); err != nil {
 		return nil, err
 	}
-	if err := report.Err(); err != nil {
-		return nil, fmt.Errorf("simulator (order %d): %w", mem.launch.Seed, err)
+	if stage := p.stages[i]; stage != nil {
+		mem.launch.CTAs = b.rows
+		if err := mem.run(ctx, stage); err != nil {
+			return nil, err
+		}
 	}
 	if err := mem.complete(p.spec); err != nil {
 		return nil, fmt.Errorf("simulator (order %d): kernel %s: %w", mem.launch.Seed, m.Entry, err)
@@ -124,11 +136,24 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	return res, nil
 }
 
+// run runs a kernel on a call's memory.
+func (m *simMemory) run(ctx context.Context, p *sim.Program) error {
+	report, err := p.Run(ctx, m.memory, m.launch)
+	if err != nil {
+		return err
+	}
+	if err := report.Err(); err != nil {
+		return fmt.Errorf("simulator (order %d): %w", m.launch.Seed, err)
+	}
+	return nil
+}
+
 // simMemory is one call's memory and launch.
 type simMemory struct {
 	memory                      *sim.Memory
 	launch                      sim.Launch
 	tokens, status, scores, lse *sim.Block
+	marks, counts               *sim.Block // workspaces of kernels that collect
 }
 
 func newSimMemory(p *simPlan, b *batch) *simMemory {
@@ -150,6 +175,9 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamScores: m.scores.Addr, templates.ParamLogSumExp: m.lse.Addr, templates.ParamKeys: put("keys", make([]byte, 8*n)),
 		templates.ParamTicket: put("ticket", make([]byte, 4)),
 	}
+	if p.spec.Truncation.Any() {
+		m.addFilters(b, put)
+	}
 	if h.layout == Packed {
 		m.launch.Pointers[templates.ParamPackedWeights] = put("weights", asBytes(h.weights))
 	} else {
@@ -159,9 +187,26 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamVocab: uint32(h.shape.Vocab), templates.ParamHiddenSize: uint32(h.shape.Hidden), templates.ParamBatch: uint32(n),
 		templates.ParamSeedStride: perRow(len(b.seeds)), templates.ParamPositionStride: perRow(len(b.pos)),
 		templates.ParamTemperatureStride: perRow(len(b.temp)), templates.ParamDraw: b.draw, templates.ParamStreamTag: b.tag,
+		templates.ParamTopKStride: perRow(len(b.params.TopK)), templates.ParamTopPStride: perRow(len(b.params.TopP)),
+		templates.ParamMinPStride: perRow(len(b.params.MinP)),
 		templates.ParamBiasStride: uint32(b.biasRow), templates.ParamMaskStride: uint32(b.maskRow), templates.ParamMaskWords: uint32(b.words),
 	}
 	return m
+}
+
+// addFilters adds the parameters of truncation, and what kernels that truncate work in.
+func (m *simMemory) addFilters(b *batch, put func(name string, data []byte) uint64) {
+	n, p := b.rows, m.launch.Pointers
+	p[templates.ParamTopK], p[templates.ParamTopP] = put("top-k", asBytes(b.params.TopK)), put("top-p", asBytes(b.params.TopP))
+	p[templates.ParamMinP] = put("min-p", asBytes(b.params.MinP))
+	m.marks, m.counts = m.memory.Put("marks", make([]byte, 4*n*manifest.RowMarks)), m.memory.Put("candidate counts", make([]byte, 4*n))
+	p[templates.ParamMarks], p[templates.ParamCounts] = m.marks.Addr, m.counts.Addr
+	for _, scratch := range []struct {
+		param string
+		bytes int
+	}{{templates.ParamCandidates, n * manifest.RowCandidates * manifest.CandidateBytes}, {templates.ParamBounds, 4 * n}, {templates.ParamMasses, 8 * n}} {
+		p[scratch.param] = m.memory.Alloc(scratch.param, scratch.bytes).Addr
+	}
 }
 
 // complete reports results that the kernel has not written.
@@ -172,6 +217,16 @@ func (m *simMemory) complete(spec Spec) error {
 	}{{m.tokens, true}, {m.status, true}, {m.scores, spec.Score}, {m.lse, spec.LogSumExp}} {
 		if out.asked && !out.Written() {
 			return fmt.Errorf("not all of %s is written", out.Name)
+		}
+	}
+	for _, space := range []*sim.Block{m.marks, m.counts} {
+		if space == nil {
+			continue
+		}
+		raw := make([]byte, space.Size())
+		space.Read(0, raw)
+		if slices.ContainsFunc(raw, func(x byte) bool { return x != 0 }) {
+			return fmt.Errorf("%s are left behind", space.Name)
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 )
 
 // features are those that the skeletons build.
-var features = map[ir.Feature]bool{}
+var features = map[ir.Feature]bool{ir.FeatureTopK: true, ir.FeatureTopP: true, ir.FeatureMinP: true}
 
 // UnsupportedError names a feature that no kernel has.
 type UnsupportedError struct {
@@ -24,6 +24,12 @@ func Supports(c ir.Computation) error {
 		if !features[f] {
 			return &UnsupportedError{f}
 		}
+	}
+	switch c = c.Normalize(); {
+	case c.Truncation.Any() && c.Sampler != ir.Gumbel:
+		return &UnsupportedError{ir.Feature("truncation with the " + c.Sampler.String() + " sampler")}
+	case c.Truncation.Any() && c.LogSumExp:
+		return &UnsupportedError{"truncation with the log-sum-exp"}
 	}
 	return nil
 }

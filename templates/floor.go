@@ -21,8 +21,14 @@ func (c *samplers) seedBests(groups func(body func(g group))) {
 	f.Comment("First tile of these rows: floors of the scores of the blocks' first tokens.")
 	groups(c.floors)
 	c.teamSync()
+	if c.collecting() {
+		c.serveFirst()
+	}
 	bests := c.publishBests()
 	c.fetchBests(bests)
+	if c.collecting() {
+		c.awaitBounds(bests)
+	}
 	c.adoptBests(bests)
 	c.teamSync()
 	f.Place(seen)
@@ -37,6 +43,9 @@ func (c *samplers) floors(g group) {
 		least := lower(f, c.floor, in)
 		known := f.Pred("known")
 		f.SetpAndF32(ptx.GT, known, least, ptx.F32Imm(math.Inf(-1)), first) // false for NaN
+		if c.collecting() {
+			c.markFloor(g, i, &e, known)
+		}
 		high, zero, key := scoreBits(f, least), f.B32(), f.B64("key")
 		f.MovB32(zero, ptx.Imm(0))
 		f.SelpB32(high, high, ptx.Imm(keyEmpty), known)

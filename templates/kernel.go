@@ -16,6 +16,8 @@ type Kernel struct {
 	Module *ptx.Module
 	Entry  *ptx.Func
 	Params []manifest.Param
+	// Resolve, if not nil, is to be launched after the kernel, one CTA for each row of the batch.
+	Resolve *Stage
 }
 
 // Options are variants of a kernel that compute the same.
@@ -86,6 +88,9 @@ func EntryName(archName string, t tiling.Tile, c ir.Computation, o Options) stri
 	text := fmt.Sprintf("fsgen_%s_%s_%s", archName, t, c.Sampler)
 	if chain := c.Chain.String(); chain != "none" {
 		text += "_" + chain
+	}
+	for _, item := range c.Truncation.Items() {
+		text += "_" + item
 	}
 	if c.Score {
 		text += "_score"

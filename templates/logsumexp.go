@@ -35,11 +35,14 @@ var (
 // sumBytes is a reference or a sum.
 const sumBytes = 4
 
-// summing reports whether the kernel gives the log-sum-exp.
-func (c *skeleton) summing() bool { return c.c.LogSumExp }
+// summing reports whether the kernel adds up.
+func (c *skeleton) summing() bool { return addsUp(c.c) }
+
+// addsUp reports whether a computation needs the sums of the rows: to tell, or for the mass that top-p is a share of.
+func addsUp(c ir.Computation) bool { return c.LogSumExp || collects(c) && c.Truncation.TopP }
 
 // scaledSums reports whether rows have a scale of their own.
-func (c *skeleton) scaledSums() bool { return c.summing() && c.c.Chain.Temperature }
+func (c *skeleton) scaledSums() bool { return c.summing() && c.c.RowScales() }
 
 // beginSums finds the pairs of a warp, and the one of a group's elements that the thread keeps.
 func (c *samplers) beginSums(set ptx.B32, elements int, place func(element ptx.B32) ptx.B32) {

@@ -101,7 +101,7 @@ const partialsAtOnce = 4
 func (c *samplers) writeSums() {
 	f := c.f
 	f.Comment("Join the partial sums: a warp takes a row at a time.")
-	out, row, past := loadPointer(f, c.sig.logSumExp, "lse"), f.B32("sum_row"), f.Pred("past")
+	row, past := f.B32("sum_row"), f.Pred("past")
 	done := f.Label("sums_written")
 	f.ShrU32(row, c.thread, ptx.Imm(5))
 	loop := f.Here("sum_row")
@@ -117,16 +117,26 @@ func (c *samplers) writeSums() {
 	}
 	first := f.Pred("first_lane")
 	f.SetpU32(ptx.EQ, first, c.lane, ptx.Imm(0))
-	top := total.largest
-	if c.scaledSums() {
-		top = quotient(f, top, tau)
+	if c.collecting() {
+		c.writeMass(row, total, first)
 	}
-	lse := lower(f, c.sum.logSum, inputs{f: map[ir.Input]ptx.F32{ir.InTop: top, ir.InMass: total.sum}})
-	f.StGlobalF32(rowAddr(f, out, row), lse).If(first)
+	if c.c.LogSumExp {
+		c.writeLogSum(row, total, tau, first)
+	}
 	f.AddU32(row, row, ptx.Imm(c.plan.Pipeline.Samplers/warpSize))
 	f.Bra(loop)
 	f.Place(done)
 	c.sync()
+}
+
+// writeLogSum writes a row's log-sum-exp.
+func (c *samplers) writeLogSum(row ptx.B32, total pair, tau ptx.F32, first ptx.Pred) {
+	f, top := c.f, total.largest
+	if c.scaledSums() {
+		top = quotient(f, top, tau)
+	}
+	lse := lower(f, c.sum.logSum, inputs{f: map[ir.Input]ptx.F32{ir.InTop: top, ir.InMass: total.sum}})
+	f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.logSumExp, "lse"), row), lse).If(first)
 }
 
 // sumConstants computes a row's sumTau and scale once more; neither is set without a temperature.
@@ -134,9 +144,11 @@ func (c *samplers) sumConstants(row ptx.B32) (tau, scale ptx.F32) {
 	if !c.scaledSums() {
 		return tau, scale
 	}
-	t, least := c.f.F32("temperature"), c.f.F32("tau")
-	c.f.LdGlobalF32(t, c.perRow(c.temps, row, c.tempStride, 4))
+	t, least := c.temperatureOf(row), c.f.F32("tau")
 	c.f.MinF32(least, t, ptx.F32Imm(1))
+	if c.collecting() {
+		least = c.listTau(row, t, least)
+	}
 	tau = c.sumTau(least)
 	return tau, c.rowScale(tau)
 }

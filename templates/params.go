@@ -33,6 +33,17 @@ const (
 	ParamScores            = "scores"
 	ParamLogSumExp         = manifest.LogSumExp
 	ParamPartials          = manifest.Partials
+	ParamTopK              = "top_k"
+	ParamTopKStride        = "top_k_stride"
+	ParamTopP              = "top_p"
+	ParamTopPStride        = "top_p_stride"
+	ParamMinP              = "min_p"
+	ParamMinPStride        = "min_p_stride"
+	ParamMarks             = manifest.Marks
+	ParamCounts            = manifest.Counts
+	ParamCandidates        = manifest.Candidates
+	ParamBounds            = manifest.Bounds
+	ParamMasses            = manifest.Masses
 	ParamKeys              = manifest.Keys
 	ParamTicket            = manifest.Ticket
 )
@@ -50,6 +61,9 @@ type params struct {
 	temperature, temperatureStride ptx.Param
 	bias, biasStride               ptx.Param
 	mask, maskStride, maskWords    ptx.Param
+
+	filters                                   filterParams
+	marks, counts, candidates, bounds, masses ptx.Param
 
 	tokens, status, scores ptx.Param
 	logSumExp, partials    ptx.Param
@@ -74,6 +88,7 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 		s.temperature, s.temperatureStride = s.rows(ParamTemperature, "f32", ParamTemperatureStride)
 	}
 	s.addBiasAndMask(c)
+	s.addFilters(c)
 	s.tokens = s.pointer(ParamTokens, "i32", "batch", "write")
 	s.status = s.pointer(ParamStatus, "i32", "batch", "write")
 	if c.Score {
@@ -81,7 +96,12 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	}
 	if c.LogSumExp {
 		s.logSumExp = s.pointer(ParamLogSumExp, "f32", "batch", "write")
+	}
+	if addsUp(c) {
 		s.partials = s.pointer(ParamPartials, "f32", "batch x ctas x 2", "scratch")
+	}
+	if collects(c) {
+		s.addCollection(c)
 	}
 	s.keys = s.pointer(ParamKeys, "u64", "batch", "workspace")
 	s.ticket = s.pointer(ParamTicket, "u32", "1", "workspace")
@@ -98,7 +118,7 @@ func hiddenShare(t tiling.Tile) int {
 }
 
 // rows declares a pointer to one value a row, and its stride.
-func (s *params) rows(name, element, stride string) (pointer, strideParam ptx.Param) {
+func (s *signature) rows(name, element, stride string) (pointer, strideParam ptx.Param) {
 	return s.pointer(name, element, "batch x "+stride, "read"), s.scalar(stride)
 }
 

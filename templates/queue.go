@@ -169,21 +169,30 @@ func (c *samplers) refine() {
 	f.SetpAndU32(ptx.LT, valid, id, c.vocab, active)
 	z := f.F32("z")
 	f.MovB32(z, entry[0])
-	c.commit(column, scoreKey(f, c.fullScore(z, id, column, valid), id, valid))
+	in := c.fullInputs(z, id, column, valid)
+	score := lower(f, c.score, in)
+	key := scoreKey(f, score, id, valid)
+	if c.collecting() {
+		key = c.collect(column, id, in, score, key)
+	}
+	c.commit(column, key)
 }
 
-// fullScore computes the score of one token for one row.
-func (c *samplers) fullScore(z ptx.F32, id, column ptx.B32, valid ptx.Pred) ptx.F32 {
-	f := c.f
+// fullInputs are those of the score of one token for one row.
+func (c *samplers) fullInputs(z ptx.F32, id, column ptx.B32, valid ptx.Pred) inputs {
 	in := newInputs(z)
 	t, tokens := c.startTile([]ptx.B32{id}, []ptx.Pred{valid}), []candidate{{in: in}}
 	c.rowInputs(&t, tokens, column, 0, []ptx.B32{c.maskBitOf(id)})
 	if c.c.Sampler.Random() {
-		r := c.loadRecord(c.at(column, 16).Off(c.plan.Storage.Rows))
-		in.f[ir.InAlpha], in.f[ir.InTau] = r.alpha, r.tau
+		if c.collecting() {
+			in.f[ir.InAlpha], in.f[ir.InTau] = c.trueScale(column)
+		} else {
+			r := c.loadRecord(c.at(column, 16).Off(c.plan.Storage.Rows))
+			in.f[ir.InAlpha], in.f[ir.InTau] = r.alpha, r.tau
+		}
 		c.noiseInputs(in, id, column)
 	}
-	return lower(f, c.score, in)
+	return in
 }
 
 // maskBitOf returns the bit of a token in its mask word.

@@ -103,6 +103,10 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 		scale = f.F32("scale")
 		f.MovF32(scale, ptx.F32Imm(0))
 	}
+	var list rowList
+	if c.collecting() {
+		list = c.emptyList()
+	}
 	idle, store := f.Pred("idle"), f.Label("store_row")
 	f.SetpU32(ptx.GE, idle, row, c.batch)
 	f.Bra(store).If(idle)
@@ -112,12 +116,16 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	if c.c.Chain.Temperature {
 		c.rowTemperature(row, r.alpha, r.tau, high, low)
 	}
+	sumTau := r.tau
+	if c.collecting() {
+		sumTau = c.narrow(row, &r, list, high, low)
+	}
 	open := f.Pred("open")
 	f.SetpU32(ptx.EQ, open, high, ptx.Imm(keyEmpty))
 	f.MovB32(r.threshold, ptx.Imm(c.openThreshold())).If(open)
 	f.MovB32(r.cap, ptx.Imm(floatNaN)).If(open)
 	if c.scaledSums() {
-		f.MovF32(scale, c.rowScale(c.sumTau(r.tau))).If(open)
+		f.MovF32(scale, c.rowScale(c.sumTau(sumTau))).If(open)
 	}
 	f.Place(store)
 	if c.scaledSums() {
@@ -125,6 +133,9 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	}
 	if c.summing() {
 		c.emptySums(inTile)
+	}
+	if c.collecting() {
+		c.storeList(inTile, list)
 	}
 	f.StSharedV2B32(c.at(inTile, 8).Off(c.plan.Storage.Keys), []ptx.B32{low, high})
 	f.StSharedV4F32(c.at(inTile, 16).Off(c.plan.Storage.Rows), []ptx.F32{r.alpha, r.tau, r.threshold, r.cap})
@@ -243,10 +254,13 @@ func (c *samplers) writeResults() {
 	token, state, ok := c.decode(high, low)
 	f.StGlobalB32(rowAddr(f, tokens, row), token)
 	f.StGlobalB32(rowAddr(f, status, row), state)
+	if c.collecting() {
+		f.StGlobalB32(rowAddr(f, c.bounds, row), high)
+	}
 	if c.c.Score {
 		f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.scores, "scores"), row), c.finalScore(row, high, ok))
 	}
-	if c.summing() { // those of rows without a token are none either
+	if c.c.LogSumExp { // those of rows without a token are none either
 		nan := f.F32()
 		f.MovB32(nan, ptx.Imm(floatNaN))
 		f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.logSumExp, "lse"), row), nan).IfNot(ok)

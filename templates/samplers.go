@@ -20,6 +20,10 @@ type samplers struct {
 	seedStride, posStride     ptx.B32
 	tempStride, draw, tagWord ptx.B32
 
+	filters                           filters
+	marks, counts, candidates, bounds ptx.B64
+	served                            ptx.B32 // row of the tile whose marks the warp looks at next
+
 	member   ptx.B32 // of the threads that sample a tile together
 	turn     ptx.B32 // warpgroup whose turn an item is; not set unless they take turns
 	group    ptx.B32 // warpgroup among the samplers
@@ -50,6 +54,9 @@ func (c *samplers) loadParams() {
 		c.seeds, c.seedStride = loadPointer(f, s.seeds, "seeds"), loadU32(f, s.seedStride, "seed_stride")
 		c.positions, c.posStride = loadPointer(f, s.positions, "positions"), loadU32(f, s.positionStride, "position_stride")
 		c.draw, c.tagWord = loadU32(f, s.draw, "draw"), loadU32(f, s.tag, "stream_tag")
+	}
+	if c.collecting() {
+		c.loadCollection()
 	}
 	if c.c.Chain.Temperature {
 		c.temps, c.tempStride = loadPointer(f, s.temperature, "temperature"), loadU32(f, s.temperatureStride, "temperature_stride")
@@ -90,6 +97,9 @@ func (c *samplers) begin() {
 		f.MadLoU32(c.queue, warp, ptx.Imm(entryBytes*tiling.QueueEntries), c.smem)
 	}
 	f.MadLoU32(c.codes, warp, ptx.Imm(wordBytes*c.plan.Pipeline.CodeWords), c.smem)
+	if c.collecting() {
+		c.beginService(warp)
+	}
 }
 
 // queues reports whether candidates wait for their scores: where noise is drawn for a block as a whole, none do.

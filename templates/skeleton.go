@@ -23,12 +23,14 @@ type skeleton struct {
 	c       ir.Computation
 	score   *ir.Graph
 	base    *ir.Graph
+	logit   *ir.Graph
 	bound   *ir.Graph
 	floor   *ir.Graph
 	grouped groupedGraphs
 	sum     sumGraphs
 	sig     *params
 	options Options
+	shared  ptx.SharedVar
 
 	smem  ptx.B32 // base of dynamic shared memory
 	tid   ptx.B32
@@ -70,12 +72,12 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	if plan.Tile.Cluster > 1 {
 		f.Reqnctapercluster(plan.Tile.Cluster, 1, 1)
 	}
-	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, options: o,
-		score: ir.Score(c), base: ir.Base(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c, o), done: f.Label("done")}
+	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, options: o, shared: shared,
+		score: ir.Score(c), base: ir.Base(c), logit: ir.Logit(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c, o), done: f.Label("done")}
 	if c.Sampler == ir.Grouped {
 		k.grouped = groupedGraphs{term: ir.BlockTerm(c), block: ir.BlockScore(c), race: ir.Race(c)}
 	}
-	if c.LogSumExp {
+	if addsUp(c) {
 		k.sum = sumGraphs{exponent: ir.Exponent(c), power: ir.Power(), rescaled: ir.Rescaled(c), logSum: ir.LogSum()}
 	}
 	return k, m, shared
@@ -94,7 +96,14 @@ func (k *skeleton) finishKernel(m *ptx.Module) (*Kernel, error) {
 	if err := m.Err(); err != nil {
 		return nil, err
 	}
-	return &Kernel{Module: m, Entry: k.f, Params: k.sig.finish()}, nil
+	kernel := &Kernel{Module: m, Entry: k.f, Params: k.sig.finish()}
+	if k.collecting() {
+		kernel.Resolve = newResolve(m, k.shared, k.c, k.f.Name+"_resolve")
+		if err := m.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return kernel, nil
 }
 
 // packed reports whether the weights are.

@@ -35,6 +35,7 @@ func (k *sm100) sampler() {
 	c.eachItem("sample_item", func(s span) {
 		t := c.newTile(s)
 		shared := c.publishBests()
+		c.serveMarks()
 		c.fetchBests(shared)
 		c.drawTile(s.row)
 		slot := k.bufferAt(b.stage)

@@ -47,6 +47,7 @@ func (k *sm90) consumer() {
 		tiles := c.newTiles(s)
 		shared := c.publishBests()
 		c.multiply(s.rows, func() {
+			c.serveMarks()
 			c.fetchBests(shared)
 			c.drawTile(s.row)
 		})

@@ -40,6 +40,7 @@ type Storage struct {
 	Noise int // offset of the rows' noise constants, 16 bytes each
 	Rows  int // offset of the rows' records for the epilogue, 16 bytes each: a, t, threshold, cap
 	Keys  int // offset of the rows' best keys, 8 bytes each
+	Lists int // offset of what rows that truncation narrows have besides, 16 bytes each: marks, the true a and t
 	// For the log-sum-exp: offset of the rows' scales, 4 bytes each, and of SumSets times a reference and then a sum for
 	// each row, 4 bytes each.
 	Scales, Sums int
@@ -221,8 +222,11 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 	}
 	s.Rows = place(rowBytes * t.N)
 	s.Keys = place(keyBytes * t.N)
-	if c.LogSumExp {
-		if c.Chain.Temperature {
+	if c.Truncation.Any() {
+		s.Lists = place(rowBytes * t.N)
+	}
+	if c.LogSumExp || c.Truncation.TopP {
+		if c.RowScales() {
 			s.Scales = place(sumBytes * t.N)
 		}
 		s.Sums = place(2 * sumBytes * t.N * p.Pipeline.SumSets)

@@ -200,7 +200,7 @@ func encode(a *gen.Artifact, format string) ([]byte, error) {
 	case "json":
 		return a.Manifest.Encode(), nil
 	case "h":
-		return gen.Header(a), nil
+		return gen.Header(a)
 	case "go":
 		return gen.GoPackage(a, a.Name())
 	}

@@ -1,0 +1,328 @@
+package templates
+
+import (
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/ptx"
+)
+
+// Rows that truncation narrows are not sampled here: their likeliest tokens are collected in a list, from which another kernel
+// draws (resolve.go). A token is listed where its logit reaches the row's bound, which is known to be reached by as many tokens
+// as matter: each row has that many marks, tokens belong to marks by a hash of their ids, and a mark holds the largest logit
+// that was seen of its tokens. So the smallest mark is reached by as many tokens as there are marks, all different. By the time
+// a row is through, about m ln m tokens reach the bound that m marks give.
+//
+// To the scan such a row is one whose scores have no noise: alpha is 1, tau 0, and its threshold is the bound. The bound is
+// exchanged as other rows' bests are: as a key with a low word of 0.
+
+// collects reports whether a computation has lists.
+func collects(c ir.Computation) bool { return c.Truncation.Any() && c.Sampler == ir.Gumbel }
+
+func (c *skeleton) collecting() bool { return collects(c.c) }
+
+// addCollection declares what rows are collected in.
+func (s *params) addCollection(c ir.Computation) {
+	s.marks = s.pointer(ParamMarks, "u32", "batch x 1024", "workspace")
+	s.counts = s.pointer(ParamCounts, "u32", "batch", "workspace")
+	s.candidates = s.pointer(ParamCandidates, "u32", "batch x 8192 x 4", "scratch")
+	s.bounds = s.pointer(ParamBounds, "u32", "batch", "scratch")
+	if addsUp(c) {
+		s.masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
+	}
+}
+
+func (c *samplers) loadCollection() {
+	f, s := c.f, c.sig
+	c.filters = loadFilters(f, s.filters, c.c.Truncation)
+	c.marks, c.counts = loadPointer(f, s.marks, "marks"), loadPointer(f, s.counts, "counts")
+	c.candidates, c.bounds = loadPointer(f, s.candidates, "candidates"), loadPointer(f, s.bounds, "bounds")
+}
+
+// rowList is what a row's record keeps besides: the row's marks, or 0 where it has no list, and its true (alpha, tau).
+type rowList struct {
+	marks      ptx.B32
+	alpha, tau ptx.F32
+}
+
+func (c *samplers) emptyList() rowList {
+	l := rowList{c.f.B32("list_marks"), c.f.F32("true_alpha"), c.f.F32("true_tau")}
+	c.f.MovB32(l.marks, ptx.Imm(0))
+	c.f.MovF32(l.alpha, ptx.F32Imm(0))
+	c.f.MovF32(l.tau, ptx.F32Imm(0))
+	return l
+}
+
+// narrow makes the record of a row that is narrowed one without noise. It returns what the row's sums divide by. At T = 0 no
+// filter matters.
+func (c *samplers) narrow(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B32) ptx.F32 {
+	f := c.f
+	if !c.c.Chain.Temperature {
+		f.MovF32(r.alpha, ptx.F32Imm(1))
+		f.MovF32(r.tau, ptx.F32Imm(1))
+	}
+	d, open, bad, on := c.filters.of(f, row, c.vocab), f.Pred("open"), f.Pred("bad_filter"), f.Pred("listed_row")
+	f.SetpU32(ptx.EQ, open, high, ptx.Imm(keyEmpty))
+	f.AndPred(bad, open, d.bad)
+	f.MovB32(high, ptx.Imm(keyFailed)).If(bad)
+	f.MovB32(low, ptx.Imm(int64(ir.StatusBadParameter))).If(bad)
+	f.SetpAndU32(ptx.EQ, on, high, ptx.Imm(keyEmpty), d.narrows)
+	f.SetpAndF32(ptx.GT, on, r.tau, ptx.F32Imm(0), on)
+	f.MovB32(l.marks, d.marks).If(on)
+	f.MovF32(l.alpha, r.alpha)
+	f.MovF32(l.tau, r.tau)
+	f.MovF32(r.alpha, ptx.F32Imm(1)).If(on)
+	f.MovF32(r.tau, ptx.F32Imm(0)).If(on)
+	sumTau := f.F32("sum_tau")
+	f.SelpF32(sumTau, c.filterTemperature(row), l.tau, on)
+	return sumTau
+}
+
+// temperatureOf loads a row's temperature.
+func (c *samplers) temperatureOf(row ptx.B32) ptx.F32 {
+	t := c.f.F32("temperature")
+	if c.c.Chain.Temperature {
+		c.f.LdGlobalF32(t, c.perRow(c.temps, row, c.tempStride, 4))
+	} else {
+		c.f.MovF32(t, ptx.F32Imm(1))
+	}
+	return t
+}
+
+// filterTemperature is the temperature of the distribution that a row's filters see.
+func (c *samplers) filterTemperature(row ptx.B32) ptx.F32 {
+	if !c.c.Truncation.TemperatureLast {
+		return c.temperatureOf(row)
+	}
+	one := c.f.F32("one")
+	c.f.MovF32(one, ptx.F32Imm(1))
+	return one
+}
+
+// listTau is what the sums of a row divide by, tau unless the row is narrowed; t is its temperature.
+func (c *samplers) listTau(row ptx.B32, t, tau ptx.F32) ptx.F32 {
+	f := c.f
+	d, on, sumTau := c.filters.of(f, row, c.vocab), f.Pred("listed_row"), f.F32("sum_tau")
+	f.SetpAndF32(ptx.GT, on, t, ptx.F32Imm(0), d.narrows)
+	f.SelpF32(sumTau, c.filterTemperature(row), tau, on)
+	return sumTau
+}
+
+func (c *samplers) storeList(inTile ptx.B32, l rowList) {
+	alpha, tau := c.f.B32(), c.f.B32()
+	c.f.MovB32(alpha, l.alpha)
+	c.f.MovB32(tau, l.tau)
+	c.f.StSharedV4B32(c.at(inTile, 16).Off(c.plan.Storage.Lists), []ptx.B32{l.marks, alpha, tau, l.marks})
+}
+
+// listMarks loads the marks of a column of the tile: 0 where its row has no list.
+func (c *samplers) listMarks(column ptx.B32) ptx.B32 {
+	marks := c.f.B32("list_marks")
+	c.f.LdSharedB32(marks, c.at(column, 16).Off(c.plan.Storage.Lists))
+	return marks
+}
+
+// trueScale loads a column's true (alpha, tau).
+func (c *samplers) trueScale(column ptx.B32) (alpha, tau ptx.F32) {
+	f, bits := c.f, c.f.NewB32s("list", 4)
+	f.LdSharedV4B32(bits, c.at(column, 16).Off(c.plan.Storage.Lists))
+	alpha, tau = f.F32("alpha"), f.F32("tau")
+	f.MovB32(alpha, bits[1])
+	f.MovB32(tau, bits[2])
+	return alpha, tau
+}
+
+// batchRow is the row of a column of the tile.
+func (c *samplers) batchRow(column ptx.B32) ptx.B32 {
+	row := c.f.B32("batch_row")
+	c.f.MadLoU32(row, c.column, ptx.Imm(c.t.N), column)
+	return row
+}
+
+// markFactor spreads ids: 2^32 over the golden ratio.
+const markFactor = 0x9E3779B1
+
+// mark raises the mark of a token to its logit, where p holds. Tokens v and v+8, which a thread of sm_90 has at once, have the
+// same mark.
+func (c *samplers) mark(row, id, marks, bits ptx.B32, p ptx.Pred) {
+	f := c.f
+	hash, slot, addr := f.B32(), f.B32("mark"), f.B64("mark_addr")
+	f.AndB32(hash, id, ptx.Imm(0xFFFFFFF7))
+	f.MulLoU32(hash, hash, imm(f, markFactor))
+	f.MulHiU32(slot, hash, marks)
+	f.MadLoU32(slot, row, ptx.Imm(manifest.RowMarks), slot)
+	f.MadWideU32(addr, slot, ptx.Imm(4), c.marks)
+	f.RedGlobalMaxU32(addr, bits, ptx.RelaxedGPU).If(p)
+}
+
+// markFloor marks the largest logit of an element of a row that has a list, which has no floor.
+func (c *samplers) markFloor(g group, i int, e *scanned, known ptx.Pred) {
+	f := c.f
+	column, id, some := f.B32("column"), f.B32("token"), f.Pred("has_mark")
+	f.AddU32(column, g.columns, ptx.Imm(g.place(i)))
+	marks, top := c.listMarks(column), c.top(e)
+	f.SetpAndU32(ptx.EQ, known, marks, ptx.Imm(0), known)
+	f.SetpF32(ptx.GT, some, top, ptx.F32Imm(math.Inf(-1))) // false for NaN
+	f.SetpAndU32(ptx.NE, some, marks, ptx.Imm(0), some)
+	f.AddU32(id, g.id, ptx.Imm(int64(e.tokens[0].below)))
+	c.mark(c.batchRow(column), id, marks, scoreBits(f, top), some)
+}
+
+// beginService has warps begin with different rows.
+func (c *samplers) beginService(warp ptx.B32) {
+	f := c.f
+	c.served = f.B32("served")
+	cta := f.B32("cta")
+	f.MovB32(cta, ptx.CtaidX)
+	f.MadLoU32(c.served, cta, ptx.Imm(c.plan.Pipeline.Samplers/warpSize), warp)
+}
+
+// serveTries is how often a warp looks for a bound in the rows' first tile, before it goes on without.
+const serveTries = 8
+
+// serveFirst is serveMarks for the rows' first tile, when the other CTAs are about to mark theirs.
+func (c *samplers) serveFirst() { c.serve(serveTries) }
+
+// serveMarks has the warp take the bound of one row from its marks, another row for each tile.
+func (c *samplers) serveMarks() {
+	if c.collecting() {
+		c.serve(1)
+	}
+}
+
+func (c *samplers) serve(tries int) {
+	f := c.f
+	column, row := c.servedRow()
+	marks, none, done := c.listMarks(column), f.Pred("no_list"), f.Label("served")
+	f.SetpU32(ptx.EQ, none, marks, ptx.Imm(0))
+	f.Bra(done).If(none)
+	left, found, again := f.B32("tries"), f.Pred("bounded"), f.Pred("again")
+	f.MovB32(left, ptx.Imm(tries))
+	loop := f.Here("serve_row")
+	least := c.leastMark(row, marks)
+	f.SetpU32(ptx.NE, found, least, ptx.Imm(0))
+	f.SubU32(left, left, ptx.Imm(1))
+	if tries > 1 {
+		f.SetpU32(ptx.NE, again, left, ptx.Imm(0))
+		f.SetpAndU32(ptx.EQ, again, least, ptx.Imm(0), again)
+		f.Bra(loop).If(again)
+	}
+	key, zero, addr, first := f.B64("key"), imm(f, 0), f.B64(), f.Pred("first_lane")
+	f.MovPackB64(key, zero, least)
+	f.MadWideU32(addr, row, ptx.Imm(8), c.keys)
+	f.SetpAndU32(ptx.EQ, first, c.lane, ptx.Imm(0), found)
+	f.RedGlobalMaxU64(addr, key, ptx.RelaxedGPU).If(first)
+	f.Place(done)
+}
+
+// servedRow is the row that the warp serves next: its column of the tile, and its place in the batch.
+func (c *samplers) servedRow() (column, row ptx.B32) {
+	f := c.f
+	here, start, whole := f.B32("rows_here"), f.B32(), f.B32()
+	f.MulLoU32(start, c.column, ptx.Imm(c.t.N))
+	f.SubU32(here, c.batch, start)
+	f.MinU32(here, here, ptx.Imm(c.t.N))
+	past := f.Pred("past_batch") // a column tile of a cluster that splits the batch may have no rows
+	f.SetpU32(ptx.GE, past, start, c.batch)
+	f.MovB32(here, ptx.Imm(1)).If(past)
+	column, row = f.B32("served_column"), f.B32("served_row")
+	f.DivU32(whole, c.served, here)
+	f.MulLoU32(whole, whole, here)
+	f.SubU32(column, c.served, whole)
+	f.AddU32(row, start, column)
+	f.AddU32(c.served, c.served, ptx.Imm(1))
+	return column, row
+}
+
+// leastMark is the least of a row's marks, in every lane.
+func (c *samplers) leastMark(row, marks ptx.B32) ptx.B32 {
+	f := c.f
+	least, at, out, index, addr, x := f.B32("least_mark"), f.B32("mark"), f.Pred("out"), f.B32(), f.B64(), f.B32()
+	f.MovB32(least, ptx.Imm(0xFFFFFFFF))
+	f.MovB32(at, c.lane)
+	done := f.Label("marks_read")
+	loop := f.Here("read_mark")
+	f.SetpU32(ptx.GE, out, at, marks)
+	f.Bra(done).If(out)
+	f.MadLoU32(index, row, ptx.Imm(manifest.RowMarks), at)
+	f.MadWideU32(addr, index, ptx.Imm(4), c.marks)
+	f.LdGlobalB32(x, addr, ptx.RelaxedGPU)
+	f.MinU32(least, least, x)
+	f.AddU32(at, at, ptx.Imm(warpSize))
+	f.Bra(loop)
+	f.Place(done)
+	f.BarWarpSync(ptx.Imm(fullWarp))
+	for step := warpSize / 2; step > 0; step /= 2 {
+		other := f.B32()
+		f.ShflSyncBflyB32(other, least, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
+		f.MinU32(least, least, other)
+	}
+	return least
+}
+
+// awaitBounds looks a few times more for the bounds of rows that have none: without one, all of a row's first tile would be
+// listed.
+func (c *samplers) awaitBounds(bests []sharedBest) {
+	f := c.f
+	for i, b := range bests {
+		column, marks := f.B32("column"), f.B32("list_marks")
+		f.AddU32(column, c.member, ptx.Imm(i*c.plan.Pipeline.Team))
+		f.MovB32(marks, ptx.Imm(0))
+		f.LdSharedB32(marks, c.at(column, 16).Off(c.plan.Storage.Lists)).If(b.active)
+		tries, wanting, settled := f.B32("tries"), f.Pred("wanting"), f.Label("bound_settled")
+		f.MovB32(tries, ptx.Imm(serveTries))
+		loop := f.Here("await_bound")
+		f.SetpU64(ptx.EQ, wanting, b.global, ptx.Imm(0))
+		f.SetpAndU32(ptx.NE, wanting, marks, ptx.Imm(0), wanting)
+		f.SetpAndU32(ptx.NE, wanting, tries, ptx.Imm(0), wanting)
+		f.Bra(settled).IfNot(wanting)
+		f.LdGlobalB64(b.global, b.addr, ptx.RelaxedGPU)
+		f.SubU32(tries, tries, ptx.Imm(1))
+		f.Bra(loop)
+		f.Place(settled)
+	}
+}
+
+// collect lists a token whose row has a list, if it reaches the bound, and raises its mark. It returns the key that is left to
+// commit: none for such a row, unless the token fails it.
+func (c *samplers) collect(column, id ptx.B32, in inputs, score ptx.F32, key ptx.B64) ptx.B64 {
+	f := c.f
+	marks, z, threshold := c.listMarks(column), lower(f, c.logit, in), f.F32("bound")
+	f.LdSharedF32(threshold, c.at(column, 16).Off(c.plan.Storage.Rows+recordThreshold), ptx.RelaxedCTA)
+	low, high, listed, fails := f.B32(), f.B32(), f.Pred("listed"), f.Pred("fails")
+	f.MovUnpackB64(low, high, key)
+	f.SetpU32(ptx.NE, listed, marks, ptx.Imm(0))
+	f.SetpAndU32(ptx.NE, fails, high, imm(f, keyFailed), listed)
+	left := f.B64("key_left")
+	f.SelpB64(left, ptx.Imm(0), key, fails) // not failing
+	f.SetpAndU32(ptx.NE, listed, high, ptx.Imm(keyEmpty), fails)
+	f.SetpAndF32(ptx.GEU, listed, z, threshold, listed)
+	row := c.batchRow(column)
+	c.list(row, id, z, score, listed)
+	c.mark(row, id, marks, scoreBits(f, z), listed)
+	return left
+}
+
+// list appends a token to its row's list. A list that is full goes on counting.
+func (c *samplers) list(row, id ptx.B32, z, score ptx.F32, listed ptx.Pred) {
+	f := c.f
+	at, count, addr, room := f.B32("list_place"), f.B64(), f.B64("candidate_addr"), f.Pred("room")
+	f.MovB32(at, ptx.Imm(0))
+	f.MadWideU32(count, row, ptx.Imm(4), c.counts)
+	f.AtomGlobalAddU32(at, count, ptx.Imm(1), ptx.RelaxedGPU).If(listed)
+	f.SetpAndU32(ptx.LT, room, at, ptx.Imm(manifest.RowCandidates), listed)
+	index, zBits, scoreWord := f.B32(), f.B32(), f.B32()
+	f.MadLoU32(index, row, ptx.Imm(manifest.RowCandidates), at)
+	f.MadWideU32(addr, index, ptx.Imm(manifest.CandidateBytes), c.candidates)
+	f.MovB32(zBits, z)
+	f.MovB32(scoreWord, score)
+	f.StGlobalV4B32(addr, []ptx.B32{zBits, id, scoreWord, id}).If(room)
+}
+
+// writeMass leaves a row's sums for the kernel that draws from its list.
+func (c *samplers) writeMass(row ptx.B32, total pair, first ptx.Pred) {
+	f, addr := c.f, c.f.B64()
+	f.MadWideU32(addr, row, ptx.Imm(8), loadPointer(f, c.sig.masses, "masses"))
+	f.StGlobalV2F32(addr, []ptx.F32{total.largest, total.sum}).If(first)
+}

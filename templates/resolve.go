@@ -1,0 +1,404 @@
+package templates
+
+import (
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/ptx"
+)
+
+// The kernel that draws from the lists of the rows that truncation narrows (collect.go): one CTA a row. It sorts the listed
+// tokens, finds how many of them the filters keep, and takes the kept token of the largest score; scores were computed when the
+// tokens were listed.
+//
+// A list holds every token of its row that reaches the row's last bound. top-k has all that it wants there; the mass that top-p
+// is a share of is a sum in float32, known to a part in 2^14: where that leaves open how many tokens stay, or where more stay
+// than are listed, the row is undecided.
+
+// Shape of a CTA.
+const (
+	resolveThreads = 512
+	resolveKeys    = 0                              // offset of the sorted keys
+	resolveSums    = 8 * manifest.RowCandidates     // of a sum for each thread
+	resolveWords   = resolveSums + 8*resolveThreads // of the words below
+	resolveShared  = resolveWords + 64              // bytes in all
+	wordListed     = resolveWords                   // how many tokens reach the bound
+	wordCut        = resolveWords + 8               // how many tokens top-p keeps, by the least and by the largest mass
+	wordBest       = resolveWords + 16              // key of the best score
+)
+
+// notReached marks that a prefix does not reach its target.
+const notReached = 0xFFFFFFFF
+
+// Stage is a further kernel of a module, which is launched after the first.
+type Stage struct {
+	Entry       *ptx.Func
+	Params      []manifest.Param
+	Threads     int
+	SharedBytes int
+}
+
+// resolver builds the kernel.
+type resolver struct {
+	f      *ptx.Func
+	c      ir.Computation
+	sig    signature
+	labels struct{ done *ptx.Label }
+
+	smem, tid, row, vocab ptx.B32
+	filters               filters
+	filter                filter
+	temperature           ptx.F32
+	count, bound          ptx.B32 // entries of the list, and the row's bound as a key's high word
+	entries               ptx.B64 // address of the list
+	masses                ptx.B64
+	tokens, status        ptx.B64
+	scores                ptx.B64
+
+	listed ptx.B32  // tokens that reach the bound
+	taken  ptx.B32  // of those, what top-k leaves
+	all    ptx.Pred // every token that has a logit above -inf is listed
+	weigh  *weigher
+	least  ptx.B64 // weight that min-p asks for
+	cut    ptx.B32 // tokens that stay, min-p apart
+	cutKey ptx.B64 // key of the last of them
+}
+
+// newResolve adds the kernel to the module of the kernel that collects.
+func newResolve(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, name string) *Stage {
+	f := m.Entry(name)
+	f.Reqntid(resolveThreads, 1, 1)
+	r := &resolver{f: f, c: c, sig: signature{f: f}}
+	r.labels.done = f.Label("done")
+	r.begin(shared)
+	r.skipOthers()
+	r.load()
+	r.sort()
+	r.truncate()
+	r.draw()
+	f.Place(r.labels.done)
+	f.Ret()
+	return &Stage{f, r.sig.finish(), resolveThreads, resolveShared}
+}
+
+// begin declares and loads the parameters.
+func (r *resolver) begin(shared ptx.SharedVar) {
+	f, s := r.f, &r.sig
+	vocab := s.scalar(ParamVocab)
+	var temperature, temperatureStride ptx.Param
+	if r.c.Chain.Temperature {
+		temperature, temperatureStride = s.rows(ParamTemperature, "f32", ParamTemperatureStride)
+	}
+	filters := s.filterParams(r.c)
+	marks, counts := s.pointer(ParamMarks, "u32", "batch x 1024", "workspace"), s.pointer(ParamCounts, "u32", "batch", "workspace")
+	candidates := s.pointer(ParamCandidates, "u32", "batch x 8192 x 4", "scratch")
+	bounds := s.pointer(ParamBounds, "u32", "batch", "scratch")
+	var masses ptx.Param
+	if addsUp(r.c) {
+		masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
+	}
+	tokens, status := s.pointer(ParamTokens, "i32", "batch", "write"), s.pointer(ParamStatus, "i32", "batch", "write")
+
+	r.smem, r.tid, r.row = f.B32("smem"), f.B32("thread"), f.B32("row")
+	f.MovVarB32(r.smem, shared)
+	f.MovB32(r.tid, ptx.TidX)
+	f.MovB32(r.row, ptx.CtaidX)
+	f.GriddepcontrolLaunchDependents()
+	f.GriddepcontrolWait()
+	r.vocab = loadU32(f, vocab, "vocab")
+	r.temperature = f.F32("temperature")
+	f.MovF32(r.temperature, ptx.F32Imm(1))
+	if r.c.Chain.Temperature {
+		f.LdGlobalF32(r.temperature, rowAt(f, loadPointer(f, temperature, "temperature"), r.row, loadU32(f, temperatureStride, "stride"), 4))
+	}
+	r.filters = loadFilters(f, filters, r.c.Truncation)
+	r.tokens, r.status = loadPointer(f, tokens, "tokens"), loadPointer(f, status, "status")
+	if r.c.Score {
+		r.scores = loadPointer(f, s.pointer(ParamScores, "f32", "batch", "write"), "scores")
+	}
+	if addsUp(r.c) {
+		r.masses = f.B64("mass")
+		f.MadWideU32(r.masses, r.row, ptx.Imm(8), loadPointer(f, masses, "masses"))
+	}
+	r.readList(loadPointer(f, marks, "marks"), loadPointer(f, counts, "counts"), loadPointer(f, candidates, "candidates"), loadPointer(f, bounds, "bounds"))
+}
+
+// readList finds the row's list, and empties what the next launch begins with empty.
+func (r *resolver) readList(marks, counts, candidates, bounds ptx.B64) {
+	f := r.f
+	r.filter = r.filters.of(f, r.row, r.vocab)
+	r.count, r.bound, r.entries = f.B32("count"), f.B32("bound"), f.B64("entries")
+	count := rowAddr(f, counts, r.row)
+	f.LdGlobalB32(r.count, count)
+	f.LdGlobalB32(r.bound, rowAddr(f, bounds, r.row))
+	index := f.B32()
+	f.MulLoU32(index, r.row, ptx.Imm(manifest.RowCandidates))
+	f.MadWideU32(r.entries, index, ptx.Imm(manifest.CandidateBytes), candidates)
+	r.setWords()
+	r.sync()
+	first := r.isThread(0)
+	f.StGlobalB32(count, ptx.Imm(0)).If(first)
+	f.MulLoU32(index, r.row, ptx.Imm(manifest.RowMarks))
+	base := f.B64("row_marks")
+	f.MadWideU32(base, index, ptx.Imm(4), marks)
+	r.strided("clear_mark", r.filter.marks, func(i ptx.B32) { f.StGlobalB32(rowAddr(f, base, i), ptx.Imm(0)) })
+}
+
+// setWords sets the words that threads meet in.
+func (r *resolver) setWords() {
+	f, first := r.f, r.isThread(0)
+	zero := f.B64()
+	f.MovB64(zero, ptx.Imm(0))
+	f.StSharedB32(r.smem.Off(wordListed), ptx.Imm(0)).If(first)
+	f.StSharedB32(r.smem.Off(wordCut), imm(f, notReached)).If(first)
+	f.StSharedB32(r.smem.Off(wordCut+4), imm(f, notReached)).If(first)
+	f.StSharedB64(r.smem.Off(wordBest), zero).If(first)
+}
+
+func (r *resolver) sync() { r.f.BarSync(ptx.Imm(0)) }
+
+func (r *resolver) isThread(n int) ptx.Pred {
+	p := r.f.Pred("is_thread")
+	r.f.SetpU32(ptx.EQ, p, r.tid, ptx.Imm(n))
+	return p
+}
+
+// strided runs body for every i below n, in threads that lie a CTA apart.
+func (r *resolver) strided(name string, n ptx.Src32, body func(i ptx.B32)) {
+	f := r.f
+	i, out, end := f.B32("i"), f.Pred("out"), f.Label(name+"_end")
+	f.MovB32(i, r.tid)
+	loop := f.Here(name)
+	f.SetpU32(ptx.GE, out, i, n)
+	f.Bra(end).If(out)
+	body(i)
+	f.AddU32(i, i, ptx.Imm(resolveThreads))
+	f.Bra(loop)
+	f.Place(end)
+}
+
+// skipOthers ends the rows that have no list, or whose status stands.
+func (r *resolver) skipOthers() {
+	f := r.f
+	on, failed, over := f.Pred("listed_row"), f.Pred("failed"), f.Pred("list_overflows")
+	f.SetpAndF32(ptx.GT, on, r.temperature, ptx.F32Imm(0), r.filter.narrows) // T = 0 and NaN have none
+	f.Bra(r.labels.done).IfNot(on)
+	f.SetpU32(ptx.EQ, failed, r.bound, imm(f, keyFailed))
+	f.Bra(r.labels.done).If(failed)
+	none := f.Pred("none_listed")
+	f.SetpU32(ptx.EQ, none, r.count, ptx.Imm(0))
+	r.endWith(ir.StatusEmpty, none)
+	f.SetpU32(ptx.GT, over, r.count, ptx.Imm(manifest.RowCandidates))
+	r.endWith(ir.StatusUndecided, over)
+}
+
+// endWith ends the row without a token, where p holds for all threads.
+func (r *resolver) endWith(s ir.Status, p ptx.Pred) {
+	f, on, first := r.f, r.f.Label("goes_on"), r.isThread(0)
+	f.Bra(on).IfNot(p)
+	f.StGlobalB32(rowAddr(f, r.tokens, r.row), imm(f, ir.NoToken)).If(first)
+	f.StGlobalB32(rowAddr(f, r.status, r.row), ptx.Imm(int64(s))).If(first)
+	if r.c.Score {
+		nan := f.F32()
+		f.MovB32(nan, ptx.Imm(floatNaN))
+		f.StGlobalF32(rowAddr(f, r.scores, r.row), nan).If(first)
+	}
+	f.Bra(r.labels.done)
+	f.Place(on)
+}
+
+// entry is a listed token.
+type entry struct {
+	z, score ptx.F32
+	key      ptx.B64 // of its logit, as keys of scores are
+	id       ptx.B32
+}
+
+func (r *resolver) entry(i ptx.B32) entry {
+	f := r.f
+	words, addr := f.NewB32s("entry", 4), f.B64()
+	f.MadWideU32(addr, i, ptx.Imm(manifest.CandidateBytes), r.entries)
+	f.LdGlobalV4B32(words, addr)
+	e := entry{z: f.F32("z"), score: f.F32("score"), key: f.B64("key"), id: words[1]}
+	f.MovB32(e.z, words[0])
+	f.MovB32(e.score, words[2])
+	low := f.B32()
+	f.NotB32(low, e.id)
+	f.MovPackB64(e.key, low, scoreBits(f, e.z))
+	return e
+}
+
+// keyAddr is the address of the i-th key.
+func (r *resolver) keyAddr(i ptx.B32) ptx.SharedAddr {
+	at := r.f.B32()
+	r.f.MadLoU32(at, i, ptx.Imm(8), r.smem)
+	return at.Off(resolveKeys)
+}
+
+// load brings the keys to shared memory; those of tokens below the bound, and what fills up to a power of two, are 0.
+func (r *resolver) load() {
+	f := r.f
+	mine, total := f.B32("mine"), f.B32()
+	f.MovB32(mine, ptx.Imm(0))
+	r.strided("load_key", r.powerOfTwo(), func(i ptx.B32) {
+		key, there, past := f.B64("key"), f.Pred("reaches_bound"), f.Label("key_loaded")
+		f.MovB64(key, ptx.Imm(0))
+		f.SetpU32(ptx.LT, there, i, r.count)
+		f.Bra(past).IfNot(there)
+		e := r.entry(i)
+		low, high := f.B32(), f.B32()
+		f.MovUnpackB64(low, high, e.key)
+		f.SetpU32(ptx.GE, there, high, r.bound)
+		f.MovB64(key, e.key).If(there)
+		f.AddU32(mine, mine, ptx.Imm(1)).If(there)
+		f.Place(past)
+		f.StSharedB64(r.keyAddr(i), key)
+	})
+	f.AtomSharedAddU32(total, r.smem.Off(wordListed), mine, ptx.RelaxedCTA)
+	r.sync()
+	r.listed = f.B32("listed")
+	f.LdSharedB32(r.listed, r.smem.Off(wordListed))
+	r.all = f.Pred("all_listed")
+	f.SetpU32(ptx.EQ, r.all, r.bound, ptx.Imm(0))
+}
+
+// powerOfTwo is the least that is not below the count, which is not 0.
+func (r *resolver) powerOfTwo() ptx.B32 {
+	f := r.f
+	less, shift, size := f.B32(), f.B32(), f.B32("sorted_size")
+	f.SubU32(less, r.count, ptx.Imm(1))
+	f.ClzB32(shift, less)
+	f.SubU32(shift, ptx.Imm(32), shift)
+	f.MovB32(size, ptx.Imm(1))
+	f.ShlB32(size, size, shift)
+	return size
+}
+
+// sort is a bitonic sort of the keys, the largest first.
+func (r *resolver) sort() {
+	f := r.f
+	size, run, step, half := r.powerOfTwo(), f.B32("run"), f.B32("distance"), f.B32("pairs")
+	sorted, merged, more := f.Label("sorted"), f.Label("merged"), f.Pred("more")
+	f.ShrU32(half, size, ptx.Imm(1))
+	f.MovB32(run, ptx.Imm(2))
+	runs := f.Here("sort_run")
+	f.SetpU32(ptx.LE, more, run, size)
+	f.Bra(sorted).IfNot(more)
+	f.ShrU32(step, run, ptx.Imm(1))
+	steps := f.Here("sort_step")
+	f.SetpU32(ptx.NE, more, step, ptx.Imm(0))
+	f.Bra(merged).IfNot(more)
+	r.strided("sort_pair", half, func(i ptx.B32) { r.sortPair(i, step, run) })
+	r.sync()
+	f.ShrU32(step, step, ptx.Imm(1))
+	f.Bra(steps)
+	f.Place(merged)
+	f.ShlB32(run, run, ptx.Imm(1))
+	f.Bra(runs)
+	f.Place(sorted)
+}
+
+// sortPair orders the i-th pair of keys that lie a step apart: falling in every other run.
+func (r *resolver) sortPair(i, step, run ptx.B32) {
+	f := r.f
+	a, b, mask, place := f.B32(), f.B32(), f.B32(), f.B32()
+	f.SubU32(mask, step, ptx.Imm(1))
+	f.AndB32(place, i, mask)
+	f.SubU32(a, i, place)
+	f.ShlB32(a, a, ptx.Imm(1))
+	f.AddU32(a, a, place)
+	f.AddU32(b, a, step)
+	x, y, low, high := f.B64(), f.B64(), f.B64(), f.B64()
+	f.LdSharedB64(x, r.keyAddr(a))
+	f.LdSharedB64(y, r.keyAddr(b))
+	f.MinU64(low, x, y)
+	f.MaxU64(high, x, y)
+	bit, rising := f.B32(), f.Pred("rising")
+	f.AndB32(bit, a, run)
+	f.SetpU32(ptx.NE, rising, bit, ptx.Imm(0))
+	f.SelpB64(x, low, high, rising)
+	f.SelpB64(y, high, low, rising)
+	f.StSharedB64(r.keyAddr(a), x)
+	f.StSharedB64(r.keyAddr(b), y)
+}
+
+// keyLogit is the logit of the i-th key.
+func (r *resolver) keyLogit(i ptx.B32) ptx.F32 {
+	f := r.f
+	key, low, high := f.B64(), f.B32(), f.B32()
+	f.LdSharedB64(key, r.keyAddr(i))
+	f.MovUnpackB64(low, high, key)
+	return scoreThreshold(f, high)
+}
+
+// draw takes the kept token of the largest score and writes the row's results.
+func (r *resolver) draw() {
+	f := r.f
+	r.strided("draw", r.count, func(i ptx.B32) {
+		e := r.entry(i)
+		kept := f.Pred("kept")
+		f.SetpU64(ptx.GE, kept, e.key, r.cutKey)
+		if r.c.Truncation.MinP {
+			f.SetpAndU64(ptx.GE, kept, r.weigh.of(e.z), r.least, kept)
+		}
+		old := f.B64()
+		f.AtomSharedMaxU64(old, r.smem.Off(wordBest), scoreKey(f, e.score, e.id, kept), ptx.RelaxedCTA).If(kept)
+	})
+	r.sync()
+	first := r.isThread(0)
+	f.Bra(r.labels.done).IfNot(first)
+	best, low, high, token := f.B64("best"), f.B32(), f.B32(), f.B32("token")
+	f.LdSharedB64(best, r.smem.Off(wordBest))
+	f.MovUnpackB64(low, high, best)
+	f.NotB32(token, low)
+	f.StGlobalB32(rowAddr(f, r.tokens, r.row), token)
+	f.StGlobalB32(rowAddr(f, r.status, r.row), ptx.Imm(int64(ir.StatusOK)))
+	if r.c.Score {
+		f.StGlobalF32(rowAddr(f, r.scores, r.row), r.finalScore(high))
+	}
+}
+
+// finalScore is z/T + g: the compared score is T times that for T below 1.
+func (r *resolver) finalScore(high ptx.B32) ptx.F32 {
+	f, s := r.f, scoreThreshold(r.f, high)
+	below := f.Pred("below_one")
+	f.SetpF32(ptx.LT, below, r.temperature, ptx.F32Imm(1))
+	f.MovF32(s, quotient(f, s, r.temperature)).If(below)
+	return s
+}
+
+// massMargin is the share by which the sum of a row's powers, in float32, may be off what the weights add up to.
+const massMargin = 0x1p-14
+
+// massRange bounds the weight of all tokens of the row from the sums in float32: the weights are rounded besides, each by half.
+func (r *resolver) massRange(known ptx.B64) (least, most ptx.B64) {
+	f := r.f
+	pair, x, minusTop, mass, scale := f.NewF32s("mass", 2), f.F32(), f.F32(), f.F32("mass_weight"), f.F32()
+	f.LdGlobalV2F32(pair, r.masses)
+	f.NegF32(minusTop, r.weigh.top)
+	f.AddF32(x, pair[0], minusTop, ptx.RN)
+	f.MulF32(x, x, r.weigh.scale, ptx.RN)
+	f.Ex2ApproxF32(mass, x, ptx.FTZ)
+	f.MulF32(mass, mass, pair[1], ptx.RN)
+	f.CvtRnF32U64(scale, r.weigh.most)
+	f.MulF32(mass, mass, scale, ptx.RN)
+	slack := f.B64()
+	f.CvtU64U32(slack, r.vocab)
+	low, high := f.F32(), f.F32()
+	f.MulF32(low, mass, ptx.F32Imm(1-massMargin), ptx.RN)
+	f.MulF32(high, mass, ptx.F32Imm(1+massMargin), ptx.RN)
+	least, most = f.B64("least_mass"), f.B64("most_mass")
+	f.CvtRziU64F32(least, low) // saturates; a NaN is 0
+	f.CvtRziU64F32(most, high)
+	f.MaxU64(least, least, slack)
+	f.SubU64(least, least, slack)
+	f.MaxU64(least, least, known)
+	f.AddU64(most, most, slack)
+	f.MaxU64(most, most, known)
+	sane, usual := f.Pred("mass_is_usual"), f.B64()
+	f.SetpF32(ptx.LT, sane, mass, ptx.F32Imm(0x1p62*(1+massMargin))) // false for NaN
+	f.MovB64(usual, ptx.Imm(math.MaxInt64))
+	f.SelpB64(most, most, usual, sane)
+	return least, most
+}

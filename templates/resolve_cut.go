@@ -1,0 +1,166 @@
+package templates
+
+import (
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/ptx"
+)
+
+// truncate finds how many of the sorted tokens the filters keep.
+func (r *resolver) truncate() {
+	f := r.f
+	zero := imm(f, 0)
+	t := r.temperature
+	if r.c.Truncation.TemperatureLast {
+		t = f.F32("filter_temperature")
+		f.MovF32(t, ptx.F32Imm(1))
+	}
+	r.weigh = newWeigher(f, r.keyLogit(zero), t, r.vocab)
+	r.takeTopK()
+	r.cut = f.B32("cut")
+	f.MovB32(r.cut, r.taken)
+	if r.c.Truncation.TopP {
+		r.takeTopP()
+	}
+	if r.c.Truncation.MinP {
+		r.takeMinP()
+	}
+	last := f.B32("last")
+	f.SubU32(last, r.cut, ptx.Imm(1))
+	r.cutKey = f.B64("cut_key")
+	f.LdSharedB64(r.cutKey, r.keyAddr(last))
+}
+
+// takeTopK takes the first k, or all where the row has no k.
+func (r *resolver) takeTopK() {
+	f, off := r.f, r.f.Pred("no_k")
+	r.taken = f.B32("taken")
+	f.MinU32(r.taken, r.filter.k, r.listed)
+	f.SetpU32(ptx.EQ, off, r.filter.k, ptx.Imm(0))
+	f.MovB32(r.taken, r.listed).If(off)
+}
+
+// prefix is a thread's run of the sorted tokens.
+type prefix struct {
+	begin, end    ptx.B32
+	before, after ptx.B64 // weight of all tokens up to its begin and up to its end
+	total         ptx.B64 // of all
+}
+
+// takeTopP shortens the cut to the smallest prefix that reaches the target, by the least and by the largest mass that the row
+// may have: where these differ, the row is undecided.
+func (r *resolver) takeTopP() {
+	f, off := r.f, r.f.Label("no_p")
+	f.Bra(off).IfNot(r.filter.byP)
+	s := r.scanWeights()
+	least, most := f.B64("least_mass"), f.B64("most_mass")
+	f.MovB64(least, s.total)
+	f.MovB64(most, s.total)
+	exact, whole := f.Label("mass_is_exact"), f.Pred("whole")
+	f.SetpU32(ptx.NE, whole, r.filter.k, ptx.Imm(0))
+	f.OrPred(whole, whole, r.all)
+	f.Bra(exact).If(whole)
+	low, high := r.massRange(s.total)
+	f.MovB64(least, low)
+	f.MovB64(most, high)
+	f.Place(exact)
+	for i, mass := range []ptx.B64{least, most} {
+		r.cross(s, r.weigh.nucleusTarget(mass, r.filter.p), wordCut+4*i)
+	}
+	r.sync()
+	cuts, open := f.NewB32s("cuts", 2), f.Pred("open")
+	f.LdSharedV2B32(cuts, r.smem.Off(wordCut))
+	f.SetpU32(ptx.NE, open, cuts[0], cuts[1])
+	f.SetpOrU32(ptx.EQ, open, cuts[0], imm(f, notReached), open)
+	r.endWith(ir.StatusUndecided, open)
+	f.MovB32(r.cut, cuts[0])
+	f.Place(off)
+}
+
+// scanWeights adds up the weights of the tokens taken, each thread a run of them and then all together.
+func (r *resolver) scanWeights() prefix {
+	f := r.f
+	run := f.B32("run")
+	f.AddU32(run, r.taken, ptx.Imm(resolveThreads-1))
+	f.ShrU32(run, run, ptx.Imm(9)) // over the threads
+	s := prefix{begin: f.B32("begin"), end: f.B32("end"), before: f.B64("before"), after: f.B64("after"), total: f.B64("total")}
+	f.MulLoU32(s.begin, r.tid, run)
+	f.MinU32(s.begin, s.begin, r.taken)
+	f.AddU32(s.end, s.begin, run)
+	f.MinU32(s.end, s.end, r.taken)
+	own := f.B64("own")
+	f.MovB64(own, ptx.Imm(0))
+	r.eachOf(s, "weigh", func(i ptx.B32, w ptx.B64, _ *ptx.Label) { f.AddU64(own, own, w) })
+	f.MovB64(s.after, own)
+	mine := f.B32()
+	f.MadLoU32(mine, r.tid, ptx.Imm(8), r.smem)
+	for step := 1; step < resolveThreads; step *= 2 {
+		other, has := f.B64(), f.Pred("has_before")
+		f.StSharedB64(mine.Off(resolveSums), s.after)
+		r.sync()
+		f.MovB64(other, ptx.Imm(0))
+		f.SetpU32(ptx.GE, has, r.tid, ptx.Imm(step))
+		f.LdSharedB64(other, mine.Off(resolveSums-8*step)).If(has)
+		r.sync()
+		f.AddU64(s.after, s.after, other)
+	}
+	f.StSharedB64(mine.Off(resolveSums), s.after)
+	r.sync()
+	f.LdSharedB64(s.total, r.smem.Off(resolveSums+8*(resolveThreads-1)))
+	f.SubU64(s.before, s.after, own)
+	return s
+}
+
+// eachOf runs body for the tokens of a thread's run, with their weights, in order; out leaves early.
+func (r *resolver) eachOf(s prefix, name string, body func(i ptx.B32, weight ptx.B64, out *ptx.Label)) {
+	f := r.f
+	i, past, end := f.B32("i"), f.Pred("past"), f.Label(name+"_end")
+	f.MovB32(i, s.begin)
+	loop := f.Here(name)
+	f.SetpU32(ptx.GE, past, i, s.end)
+	f.Bra(end).If(past)
+	body(i, r.weigh.of(r.keyLogit(i)), end)
+	f.AddU32(i, i, ptx.Imm(1))
+	f.Bra(loop)
+	f.Place(end)
+}
+
+// cross has the thread in whose run the tokens come to reach the target write how many they are.
+func (r *resolver) cross(s prefix, target ptx.B64, word int) {
+	f := r.f
+	here, skip, sum := f.Pred("crosses"), f.Label("no_crossing"), f.B64("sum")
+	f.SetpU64(ptx.LT, here, s.before, target)
+	f.SetpAndU64(ptx.GE, here, s.after, target, here)
+	f.Bra(skip).IfNot(here)
+	f.MovB64(sum, s.before)
+	r.eachOf(s, "cross", func(i ptx.B32, w ptx.B64, out *ptx.Label) {
+		reached, count := f.Pred("reached"), f.B32()
+		f.AddU64(sum, sum, w)
+		f.SetpU64(ptx.GE, reached, sum, target)
+		f.AddU32(count, i, ptx.Imm(1))
+		f.StSharedB32(r.smem.Off(word), count).If(reached)
+		f.Bra(out).If(reached)
+	})
+	f.Place(skip)
+}
+
+// takeMinP sets the least weight. Where neither k nor p has bounded the tokens, those that are not listed must weigh less.
+func (r *resolver) takeMinP() {
+	f := r.f
+	r.least = f.B64("least")
+	f.MovB64(r.least, ptx.Imm(0))
+	f.MovB64(r.least, r.weigh.minPThreshold(r.filter.minP)).If(r.filter.byMinP)
+	bounded, open := f.Pred("bounded"), f.Pred("open")
+	f.SetpU32(ptx.NE, bounded, r.filter.k, ptx.Imm(0))
+	f.OrPred(bounded, bounded, r.all)
+	if r.c.Truncation.TopP {
+		f.OrPred(bounded, bounded, r.filter.byP)
+	}
+	next, slack := r.weigh.of(scoreThreshold(f, r.bound)), f.B64()
+	f.ShrU64(slack, next, ptx.Imm(20)) // weights need not fall where logits do
+	f.AddU64(next, next, slack)
+	f.SetpU64(ptx.GE, open, next, r.least)
+	never := f.Pred("not_bounded")
+	f.NotPred(never, bounded)
+	f.AndPred(open, open, never)
+	r.endWith(ir.StatusUndecided, open)
+}
