@@ -101,6 +101,10 @@ const partialsAtOnce = 4
 func (c *samplers) writeSums() {
 	f := c.f
 	f.Comment("Join the partial sums: a warp takes a row at a time.")
+	var out ptx.B64
+	if c.c.LogSumExp {
+		out = loadPointer(f, c.sig.logSumExp, "lse")
+	}
 	row, past := f.B32("sum_row"), f.Pred("past")
 	done := f.Label("sums_written")
 	f.ShrU32(row, c.thread, ptx.Imm(5))
@@ -121,7 +125,7 @@ func (c *samplers) writeSums() {
 		c.writeMass(row, total, first)
 	}
 	if c.c.LogSumExp {
-		c.writeLogSum(row, total, tau, first)
+		c.writeLogSum(out, row, total, tau, first)
 	}
 	f.AddU32(row, row, ptx.Imm(c.plan.Pipeline.Samplers/warpSize))
 	f.Bra(loop)
@@ -130,13 +134,13 @@ func (c *samplers) writeSums() {
 }
 
 // writeLogSum writes a row's log-sum-exp.
-func (c *samplers) writeLogSum(row ptx.B32, total pair, tau ptx.F32, first ptx.Pred) {
+func (c *samplers) writeLogSum(out ptx.B64, row ptx.B32, total pair, tau ptx.F32, first ptx.Pred) {
 	f, top := c.f, total.largest
 	if c.scaledSums() {
 		top = quotient(f, top, tau)
 	}
 	lse := lower(f, c.sum.logSum, inputs{f: map[ir.Input]ptx.F32{ir.InTop: top, ir.InMass: total.sum}})
-	f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.logSumExp, "lse"), row), lse).If(first)
+	f.StGlobalF32(rowAddr(f, out, row), lse).If(first)
 }
 
 // sumConstants computes a row's sumTau and scale once more; neither is set without a temperature.
