@@ -16,7 +16,7 @@ import (
 func TestParameterPages(t *testing.T) {
 	for page, blocks := range map[string]map[string]string{
 		"../docs/truncation.md": {"weights": weightsTable(), "filters": filtersTable()},
-		"../docs/draws.md":      {"draws": drawsTable(t)},
+		drawsPage:               {"draws": drawsTable(t), "output": drawsOutput(t)},
 	} {
 		raw, err := os.ReadFile(page)
 		require.NoError(t, err)
@@ -27,6 +27,37 @@ func TestParameterPages(t *testing.T) {
 		}
 		golden.File(t, page, []byte(text))
 	}
+}
+
+const drawsPage = "../docs/draws.md"
+
+// drawsOutput is what the program on the page of draws prints.
+func drawsOutput(t *testing.T) string {
+	var out strings.Builder
+	line := func(ids []int32) { fmt.Fprintln(&out, strings.Trim(fmt.Sprint(ids), "[]")) }
+	for _, c := range []struct {
+		z, t  float32
+		vocab int
+	}{{2, 1, 151936}, {-1.25, 2, 151936}, {-20, 1, 151936}, {2, .75, 20}, {2, 1, ir.MaxVocab}} {
+		fmt.Fprintln(&out, weightsAt(c.t, 3, c.vocab).of(c.z))
+	}
+	for _, c := range []struct {
+		k          int32
+		p, minP, t float32
+	}{{0, .5, 0, 1}, {0, .5, 0, 2}, {3, .5, 0, 1}, {0, 0, 0, 1}, {0, 1, .5, 1}, {5, .9, .5, .5}, {0, .9, 0, 0}} {
+		line(keptIDs(withTemperature(truncated(flat(1, pageLogits), c.k, c.p, c.minP), c.t), 0))
+	}
+	order, repeats := pageDraws(t)
+	for b := 1; b < len(pageTemperatures); b++ {
+		line(order.Draws[8*b:][:8])
+		line(repeats.Draws[8*b:][:8])
+	}
+	return "```text\n" + out.String() + "```\n"
+}
+
+// The program on the page of draws shares no code with this package, and agrees.
+func TestDrawsPageProgram(t *testing.T) {
+	require.Equal(t, drawsOutput(t), "```text\n"+runPageProgram(t, drawsPage)+"```\n")
 }
 
 func bitsOf(x float32) string { return fmt.Sprintf("%08X", math.Float32bits(x)) }
@@ -86,11 +117,18 @@ func filtersTable() string {
 	return table("| k | p | min-p | T | temperature-last | W | target | least | kept, in order |", rows...)
 }
 
+// pageDraws are 8 draws of each row of the example, without replacement and with.
+func pageDraws(t *testing.T) (without, with *Result) {
+	r := pageRequest(ir.Gumbel)
+	r.Computation.Draws, r.Computation.MaxDraws = ir.WithoutReplacement, 8
+	without = sample(t, r)
+	r.Computation.Draws = ir.WithReplacement
+	return without, sample(t, r)
+}
+
 func drawsTable(t *testing.T) string {
-	without, with := pageRequest(ir.Gumbel), pageRequest(ir.Gumbel)
-	without.Computation.Draws, without.Computation.MaxDraws = ir.WithoutReplacement, 8
-	with.Computation.Draws, with.Computation.MaxDraws = ir.WithReplacement, 8
-	order, repeats := sample(t, without), sample(t, with)
+	order, repeats := pageDraws(t)
+	with := pageRequest(ir.Gumbel)
 	var rows []string
 	for b := 1; b < with.Batch; b++ {
 		w := with.row(b)

@@ -232,15 +232,20 @@ func output(t *testing.T) string {
 
 // The program on the page shares no code with this package, and agrees.
 func TestNoisePageProgram(t *testing.T) {
+	require.Equal(t, output(t), "```text\n"+runPageProgram(t, noisePage)+"```\n")
+}
+
+// runPageProgram runs the Python program of a page and returns what it prints.
+func runPageProgram(t *testing.T, page string) string {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3 to run the page's program with: ", err)
 	}
-	page, err := os.ReadFile(noisePage)
+	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	program := block("python").FindStringSubmatch(string(page))[2]
+	program := block("python").FindStringSubmatch(string(text))[2]
 	program = strings.TrimSuffix(strings.TrimPrefix(program, "```python\n"), "```\n")
 	out, err := exec.Command(python, "-c", program).Output()
 	require.NoError(t, err)
-	require.Equal(t, output(t), "```text\n"+string(out)+"```\n")
+	return string(out)
 }

@@ -172,3 +172,53 @@ func TestCountsOfAllShapes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int32{0, 2}, res.Tokens)
 }
+
+// Case C10: every parameter of a call is honoured: the result depends on it.
+func TestEveryParameterCounts(t *testing.T) {
+	spec := fullSpec()
+	spec.Slots, spec.Chain.Mask = true, true
+	plan := cpuPlanFor(t, 200, 8, spec)
+	h := make([]uint16, 6*8)
+	for i := range h {
+		h[i] = 0x3f80
+	}
+	base := func() Rows {
+		r := fullRows()
+		r.Slots, r.SlotCount, r.Mask = []int32{0, 0, 0, 1, 1, 1}, 2, []uint32{1<<32 - 1, 1<<32 - 1, 1<<32 - 1, 1<<32 - 1, 1<<32 - 1, 1<<32 - 1, 255}
+		r.DrawCounts, r.CountLists = []int32{4}, [][]ir.TokenCount{nil, {{ID: 3, Count: 1 | ir.CountPrompt}}}
+		return r
+	}
+	want, err := plan.Sample(t.Context(), h, base())
+	require.NoError(t, err)
+	again, err := plan.Sample(t.Context(), h, base())
+	require.NoError(t, err)
+	require.Equal(t, want, again)
+	for name, change := range map[string]func(r *Rows){
+		"seeds":       func(r *Rows) { r.Seeds = []uint64{1, 99} },
+		"positions":   func(r *Rows) { r.Positions = []uint64{4} },
+		"draw":        func(r *Rows) { r.Draw = 1 },
+		"stream tag":  func(r *Rows) { r.StreamTag = ir.StreamUser },
+		"temperature": func(r *Rows) { r.Temperature = []float32{2, 1} },
+		"bias":        func(r *Rows) { r.BiasLists = [][]ir.TokenBias{nil, {{ID: 3, Value: 2}}} },
+		"allowed":     func(r *Rows) { r.AllowIDs = [][]int32{nil, {1, 2, 3, 4}} },
+		"banned":      func(r *Rows) { r.BanIDs = [][]int32{nil, {3}} },
+		"mask":        func(r *Rows) { r.Mask, r.MaskWords = []uint32{0b10110}, 1 },
+		"repetition":  func(r *Rows) { r.Repetition = []float32{3} },
+		"frequency":   func(r *Rows) { r.Frequency = []float32{2} },
+		"presence":    func(r *Rows) { r.Presence = []float32{2} },
+		"counts":      func(r *Rows) { r.CountLists = nil },
+		"top-k":       func(r *Rows) { r.TopK = []int32{0, 2} },
+		"top-p":       func(r *Rows) { r.TopP = []float32{.3} },
+		"min-p":       func(r *Rows) { r.MinP = []float32{0, .9} },
+		"draws":       func(r *Rows) { r.DrawCounts = []int32{3} },
+		"listed":      func(r *Rows) { r.ListIDs = [][]int32{{1}, {3, 2}} },
+		"slots":       func(r *Rows) { r.Slots = []int32{0, 0, 0, 0, 1, 1} },
+	} {
+		r := base()
+		change(&r)
+		got, err := plan.Sample(t.Context(), h, r)
+		require.NoError(t, err, name)
+		got.Seeds = want.Seeds // which say nothing of what was drawn
+		require.NotEqual(t, want, got, name)
+	}
+}
