@@ -1,0 +1,94 @@
+//go:build !fsgen_nocuda
+
+package sampler
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/ir"
+)
+
+// filterValues are what random rows are given.
+var (
+	topKs = []int32{-1, 0, 1, 2, 7, 50, 200, 1000}
+	topPs = []float32{0, 1e-30, 0.1, 0.5, 0.9, 0.95, 0.9999999, 1}
+	minPs = []float32{0, 1e-30, 0.01, 0.1, 0.5, 1}
+	warm  = []float32{0, 0.3, 0.7, 1, 1.3, 2}
+)
+
+// Rows of every filter on a vocabulary of full size, at spreads of logits from flat to peaked: what the GPU decides is the
+// reference's, and of what stays undecided the test tells how much.
+func TestGPUTruncation(t *testing.T) {
+	dev := gpu(t)
+	rng := rand.New(rand.NewPCG(11, 12))
+	const vocab, hidden = 151936, 64
+	pick := func(xs []float32) float32 { return xs[rng.IntN(len(xs))] }
+	for _, layout := range []Layout{Packed, RowMajor} {
+		for _, spread := range []float64{0.2, 1, 2.5, 6} {
+			w := normals(rng, vocab*hidden, spread/math.Sqrt(hidden))
+			source := Matrix{Data: w, Hidden: hidden}
+			for _, tr := range []ir.Truncation{{TopK: true, TopP: true}, {TopK: true}, {TopP: true}, {MinP: true}, {TopK: true, TopP: true, MinP: true, TemperatureLast: true}} {
+				n := []int{3, 16, 40, 64, 130}[rng.IntN(5)]
+				var rows Rows
+				for range n {
+					rows.Seeds, rows.Positions = append(rows.Seeds, rng.Uint64()), append(rows.Positions, rng.Uint64())
+					rows.Temperature = append(rows.Temperature, pick(warm))
+					if tr.TopK {
+						rows.TopK = append(rows.TopK, topKs[rng.IntN(len(topKs))])
+					}
+					if tr.TopP {
+						rows.TopP = append(rows.TopP, pick(topPs))
+					}
+					if tr.MinP {
+						rows.MinP = append(rows.MinP, pick(minPs))
+					}
+				}
+				spec := Spec{Chain: ir.Chain{Temperature: true}, Truncation: tr, Score: true, MaxBatch: n}
+				h := normals(rng, n*hidden, 1)
+				got := sampleFiltered(t, dev, source, vocab, hidden, layout, spec, h, rows)
+				cpu, err := Open(CPU)
+				require.NoError(t, err)
+				want := sampleFiltered(t, cpu, source, vocab, hidden, RowMajor, spec, h, rows)
+				require.NoError(t, cpu.Close())
+				undecided, wrong := 0, 0
+				for b := range n {
+					switch {
+					case got.Status[b] == ir.StatusUndecided:
+						undecided++
+					case got.Tokens[b] != want.Tokens[b] || got.Status[b] != want.Status[b]:
+						wrong++
+						if wrong < 4 {
+							t.Errorf("%s %v row %d: token %d %s, want %d %s", layout, tr.Items(), b, got.Tokens[b], got.Status[b], want.Tokens[b], want.Status[b])
+						}
+					}
+				}
+				t.Logf("%-8s spread %3.1f %v: %d rows, %d undecided, %d wrong", layout, spread, tr.Items(), n, undecided, wrong)
+			}
+		}
+	}
+}
+
+func sampleFiltered(t *testing.T, dev *Device, source RowReader, vocab, hidden int, layout Layout, spec Spec, h []uint16, rows Rows) *Result {
+	t.Helper()
+	head, err := dev.LoadHead(t.Context(), Weights{Source: source, Vocab: vocab, Hidden: hidden, Layout: layout})
+	require.NoError(t, err)
+	defer head.Close()
+	plan, err := head.Plan(t.Context(), spec)
+	require.NoError(t, err)
+	defer plan.Close()
+	var first *Result
+	for range 3 { // what a launch leaves behind, the next one begins with
+		res, err := plan.Sample(t.Context(), h, rows)
+		require.NoError(t, err)
+		if first != nil {
+			require.True(t, slices.Equal(first.Tokens, res.Tokens) && slices.Equal(first.Status, res.Status), "the same launch gives the same")
+		}
+		first = res
+	}
+	return first
+}
