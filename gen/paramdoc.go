@@ -45,6 +45,7 @@ var paramDocs = map[string]string{
 	templates.ParamLogSumExp:         "log-sum-exp of z/T of every row",
 	templates.ParamPartials:          "partial sums of the CTAs, 8 bytes for each row and CTA",
 	templates.ParamKeys:              "best key of every row",
+	templates.ParamArrivals:          "CTAs that have marked their first tile",
 	templates.ParamTicket:            "CTAs that have finished",
 }
 

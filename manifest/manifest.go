@@ -313,6 +313,7 @@ const (
 	Candidates = "candidates"
 	Bounds     = "row_bounds"
 	Masses     = "row_masses"
+	Arrivals   = "arrivals"
 
 	RowMarks       = 1024 // words of marks of a row
 	RowCandidates  = 8192 // candidates that a row's list holds
@@ -363,6 +364,8 @@ func WorkspaceOffset(param string) int {
 	switch param {
 	case Ticket:
 		return 0
+	case Arrivals:
+		return KeysOffset / 2
 	case Keys:
 		return KeysOffset
 	}

@@ -180,6 +180,7 @@ var setters = map[string]setter{
 	templates.ParamMinP:              pointer("min-p", func(_ *Launcher, a *DeviceArgs) uint64 { return a.MinP }),
 	templates.ParamMinPStride:        stride(func(a *DeviceArgs) bool { return !a.OneMinP }),
 	templates.ParamMarks:             pointer("marks", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Marks)) }),
+	templates.ParamArrivals:          pointer("arrivals", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.ticket()) + uint64(manifest.WorkspaceOffset(manifest.Arrivals)) }),
 	templates.ParamCounts:            pointer("candidate counts", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Counts)) }),
 	templates.ParamCandidates:        pointer("candidates", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Candidates)) }),
 	templates.ParamBounds:            pointer("row bounds", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Bounds)) }),

@@ -118,17 +118,20 @@ func (l *Launcher) keys() driver.DevicePtr   { return l.space.Ptr() + manifest.K
 
 // collection is where an array of the rows' lists lies, behind the workspace of all kernels; the scratch follows.
 func (l *Launcher) collection(array string) driver.DevicePtr {
-	return l.space.Ptr() + driver.DevicePtr(manifest.WorkspaceBytes(l.rows)+manifest.CollectionOffset(array, l.rows))
+	return l.space.Ptr() + driver.DevicePtr(collectionStart(l.rows)+manifest.CollectionOffset(array, l.rows))
 }
+
+// collectionStart is aligned as an allocation is.
+func collectionStart(rows int) int { return (manifest.WorkspaceBytes(rows) + 255) &^ 255 }
 
 // spaceBytes are the bytes of the workspace for a number of rows but for the partial sums: those that are zero between launches,
 // and all.
 func (p *cudaPlan) spaceBytes(rows int) (zeroed, all int) {
-	zeroed = manifest.WorkspaceBytes(rows)
 	if !p.spec.Truncation.Any() {
-		return zeroed, zeroed
+		return manifest.WorkspaceBytes(rows), manifest.WorkspaceBytes(rows)
 	}
-	return zeroed + manifest.CollectionOffset(manifest.Candidates, rows), zeroed + manifest.CollectionBytes(rows)
+	start := collectionStart(rows)
+	return start + manifest.CollectionOffset(manifest.Candidates, rows), start + manifest.CollectionBytes(rows)
 }
 
 func (l *Launcher) partials() driver.DevicePtr {

@@ -5,7 +5,6 @@ package sampler
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,7 +85,11 @@ func sampleFiltered(t *testing.T, dev *Device, source RowReader, vocab, hidden i
 		res, err := plan.Sample(t.Context(), h, rows)
 		require.NoError(t, err)
 		if first != nil {
-			require.True(t, slices.Equal(first.Tokens, res.Tokens) && slices.Equal(first.Status, res.Status), "the same launch gives the same")
+			for b := range res.Tokens { // which rows stay undecided may depend on the order of CTAs
+				if first.Status[b] != ir.StatusUndecided && res.Status[b] != ir.StatusUndecided {
+					require.Equal(t, first.Tokens[b], res.Tokens[b], "the same launch gives the same")
+				}
+			}
 		}
 		first = res
 	}

@@ -153,7 +153,7 @@ type simMemory struct {
 	memory                      *sim.Memory
 	launch                      sim.Launch
 	tokens, status, scores, lse *sim.Block
-	marks, counts               *sim.Block // workspaces of kernels that collect
+	marks, counts, arrivals     *sim.Block // workspaces of kernels that collect
 }
 
 func newSimMemory(p *simPlan, b *batch) *simMemory {
@@ -200,7 +200,8 @@ func (m *simMemory) addFilters(b *batch, put func(name string, data []byte) uint
 	p[templates.ParamTopK], p[templates.ParamTopP] = put("top-k", asBytes(b.params.TopK)), put("top-p", asBytes(b.params.TopP))
 	p[templates.ParamMinP] = put("min-p", asBytes(b.params.MinP))
 	m.marks, m.counts = m.memory.Put("marks", make([]byte, 4*n*manifest.RowMarks)), m.memory.Put("candidate counts", make([]byte, 4*n))
-	p[templates.ParamMarks], p[templates.ParamCounts] = m.marks.Addr, m.counts.Addr
+	m.arrivals = m.memory.Put("arrivals", make([]byte, 4))
+	p[templates.ParamMarks], p[templates.ParamCounts], p[templates.ParamArrivals] = m.marks.Addr, m.counts.Addr, m.arrivals.Addr
 	for _, scratch := range []struct {
 		param string
 		bytes int
@@ -219,7 +220,7 @@ func (m *simMemory) complete(spec Spec) error {
 			return fmt.Errorf("not all of %s is written", out.Name)
 		}
 	}
-	for _, space := range []*sim.Block{m.marks, m.counts} {
+	for _, space := range []*sim.Block{m.marks, m.counts, m.arrivals} {
 		if space == nil {
 			continue
 		}

@@ -26,6 +26,7 @@ func (c *skeleton) collecting() bool { return collects(c.c) }
 func (s *params) addCollection(c ir.Computation) {
 	s.marks = s.pointer(ParamMarks, "u32", "batch x 1024", "workspace")
 	s.counts = s.pointer(ParamCounts, "u32", "batch", "workspace")
+	s.arrivals = s.pointer(ParamArrivals, "u32", "1", "workspace")
 	s.candidates = s.pointer(ParamCandidates, "u32", "batch x 8192 x 4", "scratch")
 	s.bounds = s.pointer(ParamBounds, "u32", "batch", "scratch")
 	if addsUp(c) {
@@ -33,11 +34,9 @@ func (s *params) addCollection(c ir.Computation) {
 	}
 }
 
-func (c *samplers) loadCollection() {
-	f, s := c.f, c.sig
-	c.filters = loadFilters(f, s.filters, c.c.Truncation)
-	c.marks, c.counts = loadPointer(f, s.marks, "marks"), loadPointer(f, s.counts, "counts")
-	c.candidates, c.bounds = loadPointer(f, s.candidates, "candidates"), loadPointer(f, s.bounds, "bounds")
+// The addresses are read from the parameters where they are used: to keep them all would take too many registers.
+func (c *samplers) filtersOf(row ptx.B32) filter {
+	return loadFilters(c.f, c.sig.filters, c.c.Truncation).of(c.f, row, c.vocab)
 }
 
 // rowList is what a row's record keeps besides: the row's marks, or 0 where it has no list, and its true (alpha, tau).
@@ -62,7 +61,7 @@ func (c *samplers) narrow(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 		f.MovF32(r.alpha, ptx.F32Imm(1))
 		f.MovF32(r.tau, ptx.F32Imm(1))
 	}
-	d, open, bad, on := c.filters.of(f, row, c.vocab), f.Pred("open"), f.Pred("bad_filter"), f.Pred("listed_row")
+	d, open, bad, on := c.filtersOf(row), f.Pred("open"), f.Pred("bad_filter"), f.Pred("listed_row")
 	f.SetpU32(ptx.EQ, open, high, ptx.Imm(keyEmpty))
 	f.AndPred(bad, open, d.bad)
 	f.MovB32(high, ptx.Imm(keyFailed)).If(bad)
@@ -70,6 +69,13 @@ func (c *samplers) narrow(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 	f.SetpAndU32(ptx.EQ, on, high, ptx.Imm(keyEmpty), d.narrows)
 	f.SetpAndF32(ptx.GT, on, r.tau, ptx.F32Imm(0), on)
 	f.MovB32(l.marks, d.marks).If(on)
+	f.OrPred(c.lists, c.lists, on)
+	if c.summing() { // top-k takes its mass from the list
+		needs := f.Pred("needs_mass")
+		f.SetpAndU32(ptx.EQ, needs, d.k, ptx.Imm(0), on)
+		f.AndPred(needs, needs, d.byP)
+		f.OrPred(c.adds, c.adds, needs)
+	}
 	f.MovF32(l.alpha, r.alpha)
 	f.MovF32(l.tau, r.tau)
 	f.MovF32(r.alpha, ptx.F32Imm(1)).If(on)
@@ -77,6 +83,34 @@ func (c *samplers) narrow(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 	sumTau := f.F32("sum_tau")
 	f.SelpF32(sumTau, c.filterTemperature(row), l.tau, on)
 	return sumTau
+}
+
+// beginLists is ahead of the records of a tile's rows, agreeOnLists the barrier behind them.
+func (c *samplers) beginLists() {
+	c.f.SetpU32(ptx.NE, c.lists, c.lane, c.lane)
+	if c.summing() {
+		c.f.SetpU32(ptx.NE, c.adds, c.lane, c.lane)
+	}
+}
+
+func (c *samplers) agreeOnLists() {
+	threads := ptx.Threads(ptx.Imm(c.plan.Pipeline.Samplers))
+	c.f.BarRedOrPred(c.lists, ptx.Imm(1), c.lists, threads)
+	if c.summing() {
+		c.f.BarRedOrPred(c.adds, ptx.Imm(1), c.adds, threads)
+	}
+}
+
+// whereAdding runs body unless no row of the tile needs its mass.
+func (c *samplers) whereAdding(body func()) {
+	if !c.collecting() {
+		body()
+		return
+	}
+	skip := c.f.Label("no_mass")
+	c.f.Bra(skip).IfNot(c.adds)
+	body()
+	c.f.Place(skip)
 }
 
 // temperatureOf loads a row's temperature.
@@ -103,7 +137,7 @@ func (c *samplers) filterTemperature(row ptx.B32) ptx.F32 {
 // listTau is what the sums of a row divide by, tau unless the row is narrowed; t is its temperature.
 func (c *samplers) listTau(row ptx.B32, t, tau ptx.F32) ptx.F32 {
 	f := c.f
-	d, on, sumTau := c.filters.of(f, row, c.vocab), f.Pred("listed_row"), f.F32("sum_tau")
+	d, on, sumTau := c.filtersOf(row), f.Pred("listed_row"), f.F32("sum_tau")
 	f.SetpAndF32(ptx.GT, on, t, ptx.F32Imm(0), d.narrows)
 	f.SelpF32(sumTau, c.filterTemperature(row), tau, on)
 	return sumTau
@@ -152,7 +186,7 @@ func (c *samplers) mark(row, id, marks, bits ptx.B32, p ptx.Pred) {
 	f.MulLoU32(hash, hash, imm(f, markFactor))
 	f.MulHiU32(slot, hash, marks)
 	f.MadLoU32(slot, row, ptx.Imm(manifest.RowMarks), slot)
-	f.MadWideU32(addr, slot, ptx.Imm(4), c.marks)
+	f.MadWideU32(addr, slot, ptx.Imm(4), loadPointer(f, c.sig.marks, "marks"))
 	f.RedGlobalMaxU32(addr, bits, ptx.RelaxedGPU).If(p)
 }
 
@@ -172,10 +206,54 @@ func (c *samplers) markFloor(g group, i int, e *scanned, known ptx.Pred) {
 // beginService has warps begin with different rows.
 func (c *samplers) beginService(warp ptx.B32) {
 	f := c.f
-	c.served = f.B32("served")
+	c.served, c.early = f.B32("served"), f.B32("early")
+	c.lists = f.Pred("any_list")
+	if c.summing() {
+		c.adds = f.Pred("any_mass")
+	}
+	f.MovB32(c.early, ptx.Imm(1))
 	cta := f.B32("cta")
 	f.MovB32(cta, ptx.CtaidX)
 	f.MadLoU32(c.served, cta, ptx.Imm(c.plan.Pipeline.Samplers/warpSize), warp)
+}
+
+// awaitTries is how often a CTA looks whether three in four have marked their first tiles: for as long as the other warpgroup
+// multiplies anyway, where warpgroups take turns, and else for no longer than the ring bridges. The marks of few CTAs give a bound
+// that much of a tile reaches.
+func (c *samplers) awaitTries() int {
+	if c.t.PingPong {
+		return 48
+	}
+	return 8
+}
+
+// awaitMarks has the CTA wait in its first tile for the marks of the others, but not for long: they only filter.
+func (c *samplers) awaitMarks() {
+	f := c.f
+	skip, late, first := f.Label("marks_awaited"), f.Pred("not_early"), f.Pred("is_first")
+	f.Bra(skip).IfNot(c.lists)
+	f.SetpU32(ptx.EQ, late, c.early, ptx.Imm(0))
+	f.Bra(skip).If(late)
+	f.MovB32(c.early, ptx.Imm(0))
+	waited := f.Label("waited")
+	f.SetpU32(ptx.NE, first, c.thread, ptx.Imm(0))
+	f.Bra(waited).If(first)
+	arrivals := loadPointer(f, c.sig.arrivals, "arrivals")
+	f.RedGlobalAddU32(arrivals, ptx.Imm(1), ptx.RelaxedGPU)
+	ctas, target, tries, here, again := f.B32("ctas"), f.B32("target"), f.B32("tries"), f.B32("arrived"), f.Pred("again")
+	f.MovB32(ctas, ptx.NctaidX)
+	f.MulLoU32(target, ctas, ptx.Imm(3))
+	f.ShrU32(target, target, ptx.Imm(2))
+	f.MovB32(tries, ptx.Imm(c.awaitTries()))
+	loop := f.Here("await_marks")
+	f.LdGlobalB32(here, arrivals, ptx.RelaxedGPU)
+	f.SubU32(tries, tries, ptx.Imm(1))
+	f.SetpU32(ptx.LT, again, here, target)
+	f.SetpAndU32(ptx.NE, again, tries, ptx.Imm(0), again)
+	f.Bra(loop).If(again)
+	f.Place(waited)
+	c.teamSync()
+	f.Place(skip)
 }
 
 // serveTries is how often a warp looks for a bound in the rows' first tile, before it goes on without.
@@ -241,12 +319,13 @@ func (c *samplers) leastMark(row, marks ptx.B32) ptx.B32 {
 	least, at, out, index, addr, x := f.B32("least_mark"), f.B32("mark"), f.Pred("out"), f.B32(), f.B64(), f.B32()
 	f.MovB32(least, ptx.Imm(0xFFFFFFFF))
 	f.MovB32(at, c.lane)
+	marksAt := loadPointer(f, c.sig.marks, "marks")
 	done := f.Label("marks_read")
 	loop := f.Here("read_mark")
 	f.SetpU32(ptx.GE, out, at, marks)
 	f.Bra(done).If(out)
 	f.MadLoU32(index, row, ptx.Imm(manifest.RowMarks), at)
-	f.MadWideU32(addr, index, ptx.Imm(4), c.marks)
+	f.MadWideU32(addr, index, ptx.Imm(4), marksAt)
 	f.LdGlobalB32(x, addr, ptx.RelaxedGPU)
 	f.MinU32(least, least, x)
 	f.AddU32(at, at, ptx.Imm(warpSize))
@@ -309,12 +388,12 @@ func (c *samplers) list(row, id ptx.B32, z, score ptx.F32, listed ptx.Pred) {
 	f := c.f
 	at, count, addr, room := f.B32("list_place"), f.B64(), f.B64("candidate_addr"), f.Pred("room")
 	f.MovB32(at, ptx.Imm(0))
-	f.MadWideU32(count, row, ptx.Imm(4), c.counts)
+	f.MadWideU32(count, row, ptx.Imm(4), loadPointer(f, c.sig.counts, "counts"))
 	f.AtomGlobalAddU32(at, count, ptx.Imm(1), ptx.RelaxedGPU).If(listed)
 	f.SetpAndU32(ptx.LT, room, at, ptx.Imm(manifest.RowCandidates), listed)
 	index, zBits, scoreWord := f.B32(), f.B32(), f.B32()
 	f.MadLoU32(index, row, ptx.Imm(manifest.RowCandidates), at)
-	f.MadWideU32(addr, index, ptx.Imm(manifest.CandidateBytes), c.candidates)
+	f.MadWideU32(addr, index, ptx.Imm(manifest.CandidateBytes), loadPointer(f, c.sig.candidates, "candidates"))
 	f.MovB32(zBits, z)
 	f.MovB32(scoreWord, score)
 	f.StGlobalV4B32(addr, []ptx.B32{zBits, id, scoreWord, id}).If(room)

@@ -22,6 +22,7 @@ func (c *samplers) seedBests(groups func(body func(g group))) {
 	groups(c.floors)
 	c.teamSync()
 	if c.collecting() {
+		c.awaitMarks()
 		c.serveFirst()
 	}
 	bests := c.publishBests()

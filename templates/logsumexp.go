@@ -103,6 +103,10 @@ func (s sums) fold(f *ptx.Func, lane ptx.B32, values []ptx.F32, join func(d, x, 
 // raised first. What becomes of a column depends on its own tokens alone: a reference is raised for its own column's sake
 // or not at all, and a factor of 1 changes nothing.
 func (c *samplers) addUp(g group, elements []scanned) {
+	c.whereAdding(func() { c.addUpAll(g, elements) })
+}
+
+func (c *samplers) addUpAll(g group, elements []scanned) {
 	f := c.f
 	plus := func(d, x, y ptx.F32) { f.AddF32(d, x, y, ptx.RN) }
 	var totals []ptx.F32

@@ -44,6 +44,7 @@ const (
 	ParamCandidates        = manifest.Candidates
 	ParamBounds            = manifest.Bounds
 	ParamMasses            = manifest.Masses
+	ParamArrivals          = manifest.Arrivals
 	ParamKeys              = manifest.Keys
 	ParamTicket            = manifest.Ticket
 )
@@ -64,6 +65,7 @@ type params struct {
 
 	filters                                   filterParams
 	marks, counts, candidates, bounds, masses ptx.Param
+	arrivals                                  ptx.Param
 
 	tokens, status, scores ptx.Param
 	logSumExp, partials    ptx.Param

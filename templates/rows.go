@@ -23,8 +23,15 @@ func (c *samplers) changeRows(column ptx.B32, past ptx.Pred, finish *ptx.Label) 
 	f.Bra(finish).If(past)
 	f.MovB32(c.column, column)
 	f.MovB32(c.fresh, ptx.Imm(1))
+	if c.collecting() {
+		c.beginLists()
+	}
 	c.eachRow(c.thread, c.plan.Pipeline.Samplers, c.column, "prepare_row", c.prepareRow)
-	c.sync()
+	if c.collecting() {
+		c.agreeOnLists()
+	} else {
+		c.sync()
+	}
 	f.Place(ready)
 }
 
@@ -240,6 +247,11 @@ func (c *samplers) writeResults() {
 	if c.summing() {
 		c.writeSums()
 	}
+	if c.collecting() {
+		first := f.Pred("is_first")
+		f.SetpU32(ptx.EQ, first, c.thread, ptx.Imm(0))
+		f.StGlobalB32(loadPointer(f, c.sig.arrivals, "arrivals"), ptx.Imm(0)).If(first)
+	}
 	tokens, status := loadPointer(f, c.sig.tokens, "tokens"), loadPointer(f, c.sig.status, "status")
 	row, out := f.B32("batch_row"), f.Pred("out")
 	f.MovB32(row, c.thread)
@@ -255,7 +267,7 @@ func (c *samplers) writeResults() {
 	f.StGlobalB32(rowAddr(f, tokens, row), token)
 	f.StGlobalB32(rowAddr(f, status, row), state)
 	if c.collecting() {
-		f.StGlobalB32(rowAddr(f, c.bounds, row), high)
+		f.StGlobalB32(rowAddr(f, loadPointer(f, c.sig.bounds, "bounds"), row), high)
 	}
 	if c.c.Score {
 		f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.scores, "scores"), row), c.finalScore(row, high, ok))

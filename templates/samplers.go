@@ -20,9 +20,9 @@ type samplers struct {
 	seedStride, posStride     ptx.B32
 	tempStride, draw, tagWord ptx.B32
 
-	filters                           filters
-	marks, counts, candidates, bounds ptx.B64
-	served                            ptx.B32 // row of the tile whose marks the warp looks at next
+	lists, adds ptx.Pred // any row of the tile has a list; any needs its mass
+	early       ptx.B32  // 1 until the CTA has seen its first tile
+	served      ptx.B32  // row of the tile whose marks the warp looks at next
 
 	member   ptx.B32 // of the threads that sample a tile together
 	turn     ptx.B32 // warpgroup whose turn an item is; not set unless they take turns
@@ -54,9 +54,6 @@ func (c *samplers) loadParams() {
 		c.seeds, c.seedStride = loadPointer(f, s.seeds, "seeds"), loadU32(f, s.seedStride, "seed_stride")
 		c.positions, c.posStride = loadPointer(f, s.positions, "positions"), loadU32(f, s.positionStride, "position_stride")
 		c.draw, c.tagWord = loadU32(f, s.draw, "draw"), loadU32(f, s.tag, "stream_tag")
-	}
-	if c.collecting() {
-		c.loadCollection()
 	}
 	if c.c.Chain.Temperature {
 		c.temps, c.tempStride = loadPointer(f, s.temperature, "temperature"), loadU32(f, s.temperatureStride, "temperature_stride")

@@ -113,7 +113,9 @@ func (c *tensorSampler) epilogue(t *laneTile, buffer ptx.B32) {
 	c.f.Comment("Epilogue: transform, bound and compare.")
 	c.seedBests(func(body func(g group)) { c.eachGroup(t, buffer, "floor_group", body) })
 	if c.summing() { // in a pass of its own: with what the comparison keeps of 16 columns there are not registers enough
-		c.eachGroup(t, buffer, "sum_group", func(g group) { c.addUp(g, c.scan(g)) })
+		c.whereAdding(func() {
+			c.eachGroup(t, buffer, "sum_group", func(g group) { c.addUpAll(g, c.scan(g)) })
+		})
 	}
 	c.eachGroup(t, buffer, "epilogue_group", c.compare)
 }

@@ -88,9 +88,11 @@ func (c *consumer) epilogue(t tiles) {
 		c.findGroups(t, hit)
 	}
 	if c.summing() && c.sums.apart {
-		every := f.B32("groups")
-		f.MovB32(every, all)
-		c.eachGroup(t, every, "sum_group", func(g group) { c.addUp(g, c.scan(g)) })
+		c.whereAdding(func() {
+			every := f.B32("groups")
+			f.MovB32(every, all)
+			c.eachGroup(t, every, "sum_group", func(g group) { c.addUpAll(g, c.scan(g)) })
+		})
 	}
 	c.eachGroup(t, hit, "epilogue_group", c.compare)
 }
@@ -216,10 +218,11 @@ func (c *consumer) groupOf(t *tile, z []ptx.F32, columns, codes ptx.B32) group {
 	return g
 }
 
-// beginSums finds the warp's pairs. A group that is entered only where it has a hit is added up elsewhere.
+// beginSums finds the warp's pairs. A group that is entered only where it has a hit is added up elsewhere, and one whose rows may be listed, for
+// which there are not registers enough.
 func (c *consumer) beginSums() {
 	elements := min(len(c.acc), perGroup) / 2
-	c.sums.apart = c.cheap() && len(c.acc) > perGroup
+	c.sums.apart = (c.cheap() || c.collecting()) && len(c.acc) > perGroup
 	set := c.f.B32("sum_set")
 	c.f.ShrU32(set, c.thread, ptx.Imm(5))
 	c.samplers.beginSums(set, elements, func(element ptx.B32) ptx.B32 {
