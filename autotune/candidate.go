@@ -6,8 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fsgen/fsgen/arch"
-	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/tiling"
 )
@@ -46,25 +45,62 @@ func ParseCandidate(s string) (Candidate, error) {
 	return c, nil
 }
 
-// Candidates lists the candidates of a batch bucket in their fixed order: the default tile first, then every other that
-// can run the computation, each with the grid that its manifest asks for.
-func Candidates(a arch.Arch, c ir.Computation, bucket int) []Candidate {
-	c = c.Normalize()
-	var tiles []tiling.Tile
-	if p, err := tiling.Default(a, c, bucket); err == nil {
-		tiles = append(tiles, p.Tile)
+// Candidates lists the candidates of a bucket in their fixed order: the default tile first, then every other that can run the
+// computation, each with the grid that its manifest asks for. r asks for the bucket's kernels: its Batch is the bucket.
+func Candidates(r gen.Request) []Candidate {
+	c := r.Computation.Normalize()
+	var out []Candidate
+	if p, err := tiling.Default(r.Arch, c, r.Work()); err == nil {
+		out = append(out, Candidate{Tile: p.Tile})
 	}
-	plans, _ := tiling.Candidates(a, c, bucket)
+	plans, _ := tiling.Candidates(r.Arch, c, r.Batch)
 	for _, p := range plans {
-		if !slices.Contains(tiles, p.Tile) {
-			tiles = append(tiles, p.Tile)
+		if x := (Candidate{Tile: p.Tile}); !slices.Contains(out, x) {
+			out = append(out, x)
 		}
 	}
-	var out []Candidate
-	for _, t := range tiles {
-		out = append(out, Candidate{Tile: t})
-	}
 	return out
+}
+
+// What a search measures of all candidates: those whose cost the model puts within shortMargin of the least, but at least
+// shortLeast, whatever the model says, and at most shortMost: where memory decides, most candidates cost about the same. All
+// winners that were found by measuring every candidate are among them (candidate_test.go).
+const (
+	shortMargin = 0.06
+	shortLeast  = 6
+	shortMost   = 10
+)
+
+// Shortlist lists the candidates of a bucket that are worth measuring, in the fixed order: the default tile, and those that the
+// model of costs puts first (tiling.Plan.Cost).
+func Shortlist(r gen.Request) []Candidate {
+	ranked, costs := ranking(r)
+	near := map[tiling.Tile]bool{}
+	for i, p := range ranked {
+		if i < shortLeast || i < shortMost && costs[i] <= costs[0]*(1+shortMargin) {
+			near[p.Tile] = true
+		}
+	}
+	all := Candidates(r)
+	first := all[:min(1, len(all))]
+	return slices.DeleteFunc(all, func(c Candidate) bool { return !near[c.Tile] && !slices.Contains(first, c) })
+}
+
+// ranking orders the plans of a bucket by their cost in the model.
+func ranking(r gen.Request) (plans []*tiling.Plan, costs []float64) {
+	plans, _ = tiling.Candidates(r.Arch, r.Computation.Normalize(), r.Batch)
+	plans = tiling.Ranked(plans, r.Work())
+	for _, p := range plans {
+		costs = append(costs, p.Cost(r.Work()).Total)
+	}
+	return plans, costs
+}
+
+// Rank returns the place of a candidate's tile in the model's order, from 1 on, and how many tiles there are; 0 where the tile
+// is none of them.
+func Rank(r gen.Request, c Candidate) (rank, of int) {
+	plans, _ := ranking(r)
+	return 1 + slices.IndexFunc(plans, func(p *tiling.Plan) bool { return p.Tile == c.Tile }), len(plans)
 }
 
 // Grid returns the CTAs of a launch on a GPU that holds `resident` of them at once: those of a candidate, rounded down to

@@ -57,6 +57,15 @@ func (e *Entry) emit(r gen.Request) (*gen.Artifact, Candidate, error) {
 	return a, c, err
 }
 
+// rank is the place of the entry's tile in the model's order; see Rank.
+func (e *Entry) rank(r gen.Request) (rank, of int) {
+	c, err := ParseCandidate(e.Candidate)
+	if err != nil { // an entry is validated where it is made or read
+		panic("BUG: " + err.Error())
+	}
+	return Rank(r, c)
+}
+
 // errOtherKernel says that an entry was measured with a kernel that the generator makes no more.
 var errOtherKernel = errors.New("autotune: measured with another version of the kernel")
 

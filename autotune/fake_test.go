@@ -116,7 +116,7 @@ func bucketOf(t testing.TB, batch int) Bucket {
 	t.Helper()
 	r := gen.Request{Arch: arch.SM90, Shape: ir.Shape{Vocab: 32000, Hidden: 1024}, Batch: batch,
 		Computation: ir.Computation{Chain: ir.Chain{Temperature: true}}}
-	list := Candidates(r.Arch, r.Computation, batch)
+	list := Candidates(r)
 	require.Greater(t, len(list), 3)
 	return Bucket{NewKey(h200, "rowmajor", r), r, list}
 }

@@ -43,6 +43,9 @@ type Outcome struct {
 	// Reused says that the entry was in the store already; Search is what a search found otherwise.
 	Reused bool
 	Search *Result
+	// Rank is the place that the model of costs gives the entry's tile among the Tiles that can run, from 1 on; 0 where that is
+	// none of them.
+	Rank, Tiles int
 	// Err is why the bucket has no entry: no candidate passed verification.
 	Err error
 }
@@ -147,6 +150,9 @@ func (r *run) job(ctx context.Context, j Job) (err error) {
 		out, err := r.bucket(ctx, h, b)
 		if err != nil {
 			return fmt.Errorf("%s, batch %d: %w", j.Name, b.Key.Batch, err)
+		}
+		if out.Entry != nil {
+			out.Rank, out.Tiles = out.Entry.rank(b.Request)
 		}
 		if r.o.Finished != nil {
 			r.o.Finished(out)

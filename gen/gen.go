@@ -25,7 +25,7 @@ const Version = "0.1.0"
 type Request struct {
 	Arch        arch.Arch
 	Computation ir.Computation
-	// Shape is the model's; it is recorded, and kernels run other shapes too.
+	// Shape is the model's; it is recorded, the tile is chosen for it, and kernels run other shapes too.
 	Shape ir.Shape
 	// Batch is the batch size that the tile is chosen for.
 	Batch int
@@ -100,7 +100,12 @@ func (r Request) plan() (*tiling.Plan, error) {
 	if r.Tile != (tiling.Tile{}) {
 		return tiling.NewPlan(r.Arch, r.Tile, r.Computation)
 	}
-	return tiling.Default(r.Arch, r.Computation, r.Batch)
+	return tiling.Default(r.Arch, r.Computation, r.Work())
+}
+
+// Work is what a launch of the kernel is expected to do, by which tiles are ranked.
+func (r Request) Work() tiling.Work {
+	return tiling.Work{Shape: r.Shape, Batch: r.Batch, Packed: r.Options.Layout() == manifest.Packed}
 }
 
 func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *manifest.Kernel {

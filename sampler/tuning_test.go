@@ -135,7 +135,7 @@ func TestCandidatesGiveTheSameTokens(t *testing.T) {
 		rows.Temperature = append(rows.Temperature, float32(i)/4)
 	}
 	var want []int32
-	for i, c := range autotune.Candidates(arch.SM90, spec.Computation(), 16) {
+	for i, c := range autotune.Candidates(gen.Request{Arch: arch.SM90, Computation: spec.Computation(), Shape: shape, Batch: 16}) {
 		for ctas := range simCTAs + 2 {
 			if ctas > 0 && i%4 != 0 {
 				continue // every grid for a quarter of the tiles

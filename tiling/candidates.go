@@ -1,6 +1,7 @@
 package tiling
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/fsgen/fsgen/arch"
@@ -86,16 +87,49 @@ func deepest(a arch.Arch, c ir.Computation, t Tile) (*Plan, *Reject) {
 	return nil, last
 }
 
-// Default returns the tile for a batch size without measuring: the narrowest width that holds the batch, in the family's
-// own shape, with the deepest ring that fits.
-func Default(a arch.Arch, c ir.Computation, batch int) (*Plan, error) {
+// Default returns the tile for some work without measuring: of the narrowest width that holds the batch the family's own shape,
+// with the deepest ring that fits, unless the model of costs puts another candidate ahead of it by more than the model errs.
+// Of heads smaller than any that it was held against the model is not asked.
+func Default(a arch.Arch, c ir.Computation, w Work) (*Plan, error) {
 	fam, ok := families[a.Name]
 	if !ok {
 		return nil, &Reject{Tile{}, "there is no skeleton for " + a.Name}
 	}
-	p, r := deepest(a, c, fam.tile(fam.widthsFor(max(batch, 1))[0]))
-	if p == nil {
+	w = w.normalize()
+	own, r := deepest(a, c, fam.tile(fam.widthsFor(w.Batch)[0]))
+	if own == nil {
 		return nil, r
 	}
-	return p, nil
+	if w.Shape.Vocab*w.Shape.Hidden < costLeast {
+		return own, nil
+	}
+	plans, _ := Candidates(a, c, w.Batch)
+	if first := cheapest(plans, w); first.Cost(w).Total < own.Cost(w).Total*(1-costError) {
+		return first, nil
+	}
+	return own, nil
+}
+
+// costError is by how much the model has to put a tile ahead of the family's own for it to be taken unmeasured: about what the
+// model errs by (cost_test.go). costTie is what it cannot tell apart at all. costLeast is the weights of the smallest head that was
+// measured.
+const (
+	costError = 0.05
+	costTie   = 0.005
+	costLeast = 32000 * 1024
+)
+
+// cheapest returns the plan with the least cost, or the first that ties with it.
+func cheapest(plans []*Plan, w Work) *Plan {
+	least := Ranked(plans, w)[0].Cost(w).Total
+	return plans[slices.IndexFunc(plans, func(p *Plan) bool { return p.Cost(w).Total <= least*(1+costTie) })]
+}
+
+// Ranked orders plans by what they are expected to cost, those that cost the same as they were.
+func Ranked(plans []*Plan, w Work) []*Plan {
+	costs := make(map[*Plan]float64, len(plans))
+	for _, p := range plans {
+		costs[p] = p.Cost(w).Total
+	}
+	return slices.SortedStableFunc(slices.Values(plans), func(a, b *Plan) int { return cmp.Compare(costs[a], costs[b]) })
 }

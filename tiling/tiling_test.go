@@ -340,7 +340,7 @@ func checkCandidates(t *testing.T, a arch.Arch, c ir.Computation, batch int) {
 		_, err := NewPlan(a, deeper, c)
 		require.True(t, err != nil || p.Tile.Stages == 12, "%s could be deeper", p.Tile)
 	}
-	d, err := Default(a, c, batch)
+	d, err := Default(a, c, Work{Batch: batch})
 	require.NoError(t, err)
 	require.True(t, seen[d.Tile], "the default %s for batch %d is a candidate", d.Tile, batch)
 	require.True(t, d.Tile.Width() >= batch || d.Tile.Width() == 256)

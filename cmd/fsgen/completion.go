@@ -81,6 +81,8 @@ func flagValues() []flagValue {
 		{"bench", "--device", "cuda"},
 		{"tune", "--model", allModels + " " + modelNames()},
 		{"tune", "--weights", strings.Join(bench.LayoutNames, " ")},
+		{"tiles", "--model", modelNames()},
+		{"tiles", "--weights", strings.Join(bench.LayoutNames, " ")},
 		{"emit", "--weights", strings.Join(bench.LayoutNames, " ")},
 		{"", "--layout", strings.Join(bench.LayoutNames, " ")},
 		{"tune", "--device", "cuda"},

@@ -9,69 +9,101 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/internal/bench"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/templates"
 	"github.com/fsgen/fsgen/tiling"
 )
 
 var tilesCommand = &command{
-	name: "tiles", args: "--arch ARCH --batch N", short: "list the tiles for a batch size with the resources of each (b: the cluster splits the batch, p: ping-pong)",
-	examples: "  fsgen tiles --arch sm_100 --batch 64\n",
-	setup: func(f *pflag.FlagSet) func(context.Context, *env, []string) error {
-		archName := f.String("arch", "sm_90", "architecture")
-		batch := f.Int("batch", 16, "batch size")
-		transform := f.String("transform", "temperature", "transform chain, as for emit")
-		sampler := f.String("sampler", "gumbel", samplerUsage)
-		logSumExp := f.Bool("logsumexp", false, "of kernels that write the log-sum-exp too")
-		return func(_ context.Context, e *env, args []string) error {
-			if err := noArgs("tiles", args); err != nil {
-				return err
-			}
-			kind, err := parseSampler(*sampler)
-			if err != nil {
-				return err
-			}
-			return runTiles(e, *archName, *batch, *transform, ir.Computation{Sampler: kind, LogSumExp: *logSumExp})
-		}
-	},
+	name: "tiles", args: "--arch ARCH --batch N", short: "list the tiles for a batch size with the resources of each and what it may take (b: the cluster splits the batch, p: ping-pong)",
+	examples: "  fsgen tiles --arch sm_100 --batch 64\n  fsgen tiles --model qwen3-8b --weights packed --batch 256\n",
+	setup:    setupTiles,
 }
 
-// runTiles lists the tiles for a computation under a transform chain.
-func runTiles(e *env, archName string, batch int, transform string, c ir.Computation) error {
-	a, err := arch.Lookup(archName)
+// tilesRequest says of which computation the tiles are, and for what work.
+type tilesRequest struct {
+	target
+	arch, transform, sampler, weights string
+	batch                             int
+	logSumExp                         bool
+}
+
+func setupTiles(f *pflag.FlagSet) func(context.Context, *env, []string) error {
+	var o tilesRequest
+	o.target.flags(f)
+	f.StringVar(&o.arch, "arch", "sm_90", "architecture")
+	f.IntVar(&o.batch, "batch", 16, "batch size")
+	f.StringVar(&o.transform, "transform", "temperature", "transform chain, as for emit")
+	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
+	f.BoolVar(&o.logSumExp, "logsumexp", false, "of kernels that write the log-sum-exp too")
+	f.StringVar(&o.weights, "weights", bench.RowMajor, "layout of the weights")
+	return func(_ context.Context, e *env, args []string) error {
+		if err := noArgs("tiles", args); err != nil {
+			return err
+		}
+		return o.run(e)
+	}
+}
+
+// run lists the tiles for a computation under a transform chain.
+func (o *tilesRequest) run(e *env) error {
+	a, err := arch.Lookup(o.arch)
 	if err != nil {
 		return usagef("--arch: %s", reason(err))
 	}
-	if c.Chain, err = ir.ParseChain(transform); err != nil {
+	c := ir.Computation{LogSumExp: o.logSumExp}
+	if c.Sampler, err = parseSampler(o.sampler); err != nil {
+		return err
+	}
+	if c.Chain, err = ir.ParseChain(o.transform); err != nil {
 		return usagef("--transform: %s", reason(err))
 	}
 	if err := templates.Supports(c); err != nil {
 		return usagef("--transform: %s", reason(err))
 	}
-	if batch < 1 || batch > maxBatch {
-		return usagef("--batch is %d: want 1 to %d", batch, maxBatch)
+	w, err := o.work()
+	if err != nil {
+		return err
 	}
-	plans, rejects := tiling.Candidates(a, c, batch)
-	chosen, err := tiling.Default(a, c, batch)
+	plans, rejects := tiling.Candidates(a, c, w.Batch)
+	chosen, err := tiling.Default(a, c, w)
 	if err != nil {
 		return err
 	}
 	if e.json {
-		return tilesJSON(e, a, plans, rejects, chosen.Tile)
+		return tilesJSON(e, w, plans, rejects, chosen.Tile)
 	}
-	return tilesTable(e, a, plans, rejects, chosen.Tile)
+	return tilesTable(e, w, plans, rejects, chosen.Tile)
 }
 
-func tilesTable(e *env, a arch.Arch, plans []*tiling.Plan, rejects []*tiling.Reject, chosen tiling.Tile) error {
+// work is what the tiles are ranked for; without a model a usual one.
+func (o *tilesRequest) work() (w tiling.Work, err error) {
+	if o.batch < 1 || o.batch > maxBatch {
+		return w, usagef("--batch is %d: want 1 to %d", o.batch, maxBatch)
+	}
+	layout, err := manifest.ParseLayout(o.weights)
+	if err != nil {
+		return w, usagef("--weights: %v", err)
+	}
+	w = tiling.Work{Batch: o.batch, Packed: layout == manifest.Packed}
+	if o.model != "" || o.changed("vocab") || o.changed("hidden") {
+		w.Shape, _, err = o.resolve()
+	}
+	return w, err
+}
+
+func tilesTable(e *env, work tiling.Work, plans []*tiling.Plan, rejects []*tiling.Reject, chosen tiling.Tile) error {
 	w := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "TILE\tTHREADS\tREGISTERS\tSTAGES\tSHARED\tTENSOR COLUMNS\t")
+	fmt.Fprintln(w, "TILE\tTHREADS\tREGISTERS\tSTAGES\tSHARED\tTENSOR COLUMNS\tESTIMATE\t")
 	for _, p := range plans {
 		mark := ""
 		if p.Tile == chosen {
 			mark = "default"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d of %d\t%d of %d\t%s\n", p.Tile, p.Pipeline.Threads, p.Pipeline.ConsumerRegisters, p.Tile.Stages,
-			p.Storage.Total, a.MaxSharedPerCTA, p.Tensor.Alloc, a.TMEMColumns, mark)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d of %d\t%d of %d\t%.1f us\t%s\n", p.Tile, p.Pipeline.Threads, p.Pipeline.ConsumerRegisters, p.Tile.Stages,
+			p.Storage.Total, p.Arch.MaxSharedPerCTA, p.Tensor.Alloc, p.Arch.TMEMColumns, p.Cost(work).Total, mark)
 	}
 	for _, r := range rejects {
 		fmt.Fprintf(w, "%s\trejected: %s\n", r.Tile, r.Reason)
@@ -80,12 +112,13 @@ func tilesTable(e *env, a arch.Arch, plans []*tiling.Plan, rejects []*tiling.Rej
 }
 
 // tilesJSON prints the table's columns, a tile a line.
-func tilesJSON(e *env, a arch.Arch, plans []*tiling.Plan, rejects []*tiling.Reject, chosen tiling.Tile) error {
+func tilesJSON(e *env, work tiling.Work, plans []*tiling.Plan, rejects []*tiling.Reject, chosen tiling.Tile) error {
 	enc := json.NewEncoder(e.stdout)
 	for _, p := range plans {
 		if err := enc.Encode(map[string]any{"tile": p.Tile.String(), "default": p.Tile == chosen, "threads": p.Pipeline.Threads,
-			"registers": p.Pipeline.ConsumerRegisters, "stages": p.Tile.Stages, "shared_bytes": p.Storage.Total, "shared_limit": a.MaxSharedPerCTA,
-			"tensor_columns": p.Tensor.Alloc, "tensor_columns_limit": a.TMEMColumns}); err != nil {
+			"registers": p.Pipeline.ConsumerRegisters, "stages": p.Tile.Stages, "shared_bytes": p.Storage.Total, "shared_limit": p.Arch.MaxSharedPerCTA,
+			"tensor_columns": p.Tensor.Alloc, "tensor_columns_limit": p.Arch.TMEMColumns,
+			"estimate": p.Cost(work)}); err != nil {
 			return err
 		}
 	}

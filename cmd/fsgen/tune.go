@@ -35,7 +35,7 @@ const allModels = "all"
 type tuning struct {
 	target
 	batch, transform, sampler, weights, device, export string
-	score, logSumExp, force                            bool
+	score, logSumExp, force, exhaustive                bool
 }
 
 func setupTune(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -50,6 +50,7 @@ func setupTune(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.weights, "weights", bench.RowMajor, "layout of the weights")
 	f.StringVar(&o.device, "device", "cuda", "cuda or cuda:N")
 	f.BoolVar(&o.force, "force", false, "measure what has been measured before, too")
+	f.BoolVar(&o.exhaustive, "exhaustive", false, "measure every tile, not only those that the model of costs puts near its first")
 	f.StringVar(&o.export, "export", "", "FILE with a table to add what was found to")
 	return func(ctx context.Context, e *env, args []string) error {
 		if len(args) > 0 && args[0] == "ls" {
@@ -77,9 +78,10 @@ func (o *tuning) run(ctx context.Context, e *env) error {
 	}
 	defer dev.Close()
 	e.release()
+	tuner := tune.New(dev)
 	var jobs []autotune.Job
 	for _, c := range configs {
-		j, err := tune.Job(dev, c)
+		j, err := tuner.Job(c)
 		if err != nil {
 			return err
 		}
@@ -130,6 +132,7 @@ func (o *tuning) base() (c tune.Config, err error) {
 		}
 	}
 	c.Computation.Score, c.Computation.LogSumExp, c.Layout = o.score, o.logSumExp, layout
+	c.Exhaustive = o.exhaustive
 	return c, nil
 }
 

@@ -59,7 +59,7 @@ func fakeJob(t *testing.T, f *fakeRunner, batches ...int) autotune.Job {
 	gpu := autotune.GPU{Name: "NVIDIA Test", Multiprocessors: 132, Driver: "13.0"}
 	for _, n := range batches {
 		r := gen.Request{Arch: arch.SM90, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: n}
-		list := autotune.Candidates(r.Arch, r.Computation, n)[:1]
+		list := autotune.Candidates(r)[:1]
 		list = append(list, autotune.Candidate{Tile: list[0].Tile, CTAs: 120})
 		j.Buckets = append(j.Buckets, autotune.Bucket{Key: autotune.NewKey(gpu, "rowmajor", r), Request: r, Candidates: list})
 	}
@@ -90,8 +90,8 @@ func TestTunePrintsAndKeeps(t *testing.T) {
 	assert.Empty(t, errs)
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	require.Len(t, lines, 3)
-	assert.Regexp(t, `^MODEL  BATCH  CANDIDATE +TIME +DEFAULT +GAIN$`, lines[0])
-	assert.Regexp(t, `^small      8  m128n8k64s\d+c1@120 +160.00 us +200.00 us +20.0%$`, lines[1])
+	assert.Regexp(t, `^MODEL  BATCH  CANDIDATE +TIME +DEFAULT +GAIN +RANK$`, lines[0])
+	assert.Regexp(t, `^small      8  m128n8k64s\d+c1@120 +160.00 us +200.00 us +20.0% +[1-9]\d* of 15$`, lines[1])
 	assert.Regexp(t, `^small    256  m128n128k64s\d+c2bp@120 +160.00 us`, lines[2])
 
 	code, listed, _ := runIn(t.Context(), "tune", "ls")
@@ -107,6 +107,8 @@ func TestTunePrintsAndKeeps(t *testing.T) {
 	require.NoError(t, dec.Decode(&first))
 	require.NoError(t, dec.Decode(&second))
 	assert.Equal(t, []any{"small", true, 8.0, 160.0, 200.0}, []any{first["model"], first["reused"], first["batch"], first["microseconds"], first["default_microseconds"]})
+	assert.Equal(t, 15.0, first["model_tiles"])
+	assert.GreaterOrEqual(t, first["model_rank"], 1.0)
 	assert.Equal(t, []any{false, 64.0}, []any{second["reused"], second["batch"]})
 	assert.NotContains(t, first, "rejected")
 }

@@ -115,14 +115,15 @@ func (r *tuneRun) finished(o autotune.Outcome) {
 	}
 }
 
-// print gives a bucket's entry; the gain is the share of the default tile's time that is saved.
+// print gives a bucket's entry; the gain is the share of the default tile's time that is saved, the rank the winner's in the
+// model of costs.
 func (r *tuneRun) print(o autotune.Outcome, rejected []autotune.Measurement) error {
 	x := o.Entry
 	if r.e.json {
-		return json.NewEncoder(r.e.stdout).Encode(tunedBucket{o.Job, o.Reused, x, rejections(rejected)})
+		return json.NewEncoder(r.e.stdout).Encode(tunedBucket{o.Job, o.Reused, x, o.Rank, o.Tiles, rejections(rejected)})
 	}
 	if r.kept == 1 {
-		fmt.Fprintf(r.e.stdout, "%-*s  BATCH  %-26s  %11s  %11s  %7s\n", r.width, "MODEL", "CANDIDATE", "TIME", "DEFAULT", "GAIN")
+		fmt.Fprintf(r.e.stdout, "%-*s  BATCH  %-26s  %11s  %11s  %7s  %8s\n", r.width, "MODEL", "CANDIDATE", "TIME", "DEFAULT", "GAIN", "RANK")
 	}
 	plain, gain := "-", "-"
 	if x.Default > 0 {
@@ -132,8 +133,16 @@ func (r *tuneRun) print(o autotune.Outcome, rejected []autotune.Measurement) err
 	if o.Reused {
 		note = "  (kept from before)"
 	}
-	_, err := fmt.Fprintf(r.e.stdout, "%-*s  %5d  %-26s  %8.2f us  %11s  %7s%s\n", r.width, o.Job, x.Batch, x.Candidate, x.Microseconds, plain, gain, note)
+	_, err := fmt.Fprintf(r.e.stdout, "%-*s  %5d  %-26s  %8.2f us  %11s  %7s  %8s%s\n", r.width, o.Job, x.Batch, x.Candidate, x.Microseconds, plain, gain, rank(o), note)
 	return err
+}
+
+// rank is the winner's place in the model, as in "2 of 24".
+func rank(o autotune.Outcome) string {
+	if o.Rank == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d of %d", o.Rank, o.Tiles)
 }
 
 // tunedBucket is a bucket as JSON: its entry, and how it came about.
@@ -141,6 +150,8 @@ type tunedBucket struct {
 	Model  string `json:"model"`
 	Reused bool   `json:"reused"`
 	*autotune.Entry
+	Rank     int         `json:"model_rank"` // of the winner, from 1 on
+	Tiles    int         `json:"model_tiles"`
 	Rejected []rejection `json:"rejected,omitempty"`
 }
 

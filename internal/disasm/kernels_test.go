@@ -104,7 +104,7 @@ func everyWidth(t *testing.T, a arch.Arch) (out []*gen.Artifact) {
 
 func ofEveryWidth(t *testing.T, a arch.Arch, c ir.Computation) (out []*gen.Artifact) {
 	for _, n := range tiling.Widths(a, 1024) {
-		usual, err := tiling.Default(a, c, n)
+		usual, err := tiling.Default(a, c, tiling.Work{Batch: n})
 		require.NoError(t, err)
 		require.Equal(t, n, usual.Tile.Width())
 		plans, _ := tiling.Candidates(a, c, n)

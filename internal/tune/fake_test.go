@@ -92,7 +92,7 @@ func fakeJob(t *testing.T, dev *sampler.Device, c ir.Computation, batches ...int
 	saved := smallShape
 	smallShape = ir.Shape{Vocab: 300, Hidden: 72}
 	t.Cleanup(func() { smallShape = saved })
-	j, err := Job(dev, Config{Name: "fake", Shape: ir.Shape{Vocab: 900, Hidden: 68}, Computation: c, Layout: "rowmajor", Batches: batches})
+	j, err := New(dev).Job(Config{Name: "fake", Shape: ir.Shape{Vocab: 900, Hidden: 68}, Computation: c, Layout: "rowmajor", Batches: batches})
 	require.NoError(t, err)
 	open := j.Open
 	j.Open = func(ctx context.Context) (autotune.ClosableRunner, error) {

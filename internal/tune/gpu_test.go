@@ -64,7 +64,7 @@ func tuneOn(t *testing.T, j autotune.Job, o autotune.Options) []autotune.Outcome
 func TestGPUTuneTwice(t *testing.T) {
 	dev, store := gpu(t)
 	cfg := Config{Name: "small", Shape: smallHead, Computation: tempered, Layout: "rowmajor", Batches: []int{1, 16, 64, 256}}
-	j, err := Job(dev, cfg)
+	j, err := New(dev).Job(cfg)
 	require.NoError(t, err)
 	first := tuneOn(t, j, autotune.Options{Store: store, GPU: dev.Info().UUID})
 	second := tuneOn(t, j, autotune.Options{Store: store, GPU: dev.Info().UUID, Force: true})
@@ -98,7 +98,7 @@ func middle(x []float64) float64 { return slices.Sorted(slices.Values(x))[len(x)
 // TestGPUTunePlansTakeEntries holds that plans made afterwards run the tuned candidates, with the tokens of the default.
 func TestGPUTunePlansTakeEntries(t *testing.T) {
 	dev, store := gpu(t)
-	j, err := Job(dev, Config{Name: "small", Shape: smallHead, Computation: tempered, Layout: "rowmajor", Batches: []int{8, 64}})
+	j, err := New(dev).Job(Config{Name: "small", Shape: smallHead, Computation: tempered, Layout: "rowmajor", Batches: []int{8, 64}})
 	require.NoError(t, err)
 	list := tuneOn(t, j, autotune.Options{Store: store, GPU: dev.Info().UUID})
 	entry := *list[1].Entry // another tile than the default, whatever won
@@ -149,7 +149,7 @@ func shaOf(t *testing.T, b autotune.Bucket, c autotune.Candidate) string {
 func TestGPUTuneCandidatesGiveTheSameTokens(t *testing.T) {
 	dev, _ := gpu(t)
 	all := ir.Computation{Chain: ir.Chain{Scale: 0.5, Softcap: 30, Bias: ir.BiasMatrix, Mask: true, Temperature: true}, Score: true}
-	j, err := Job(dev, Config{Name: "small", Shape: ir.Shape{Vocab: 20003, Hidden: 520}, Computation: all, Layout: "rowmajor"})
+	j, err := New(dev).Job(Config{Name: "small", Shape: ir.Shape{Vocab: 20003, Hidden: 520}, Computation: all, Layout: "rowmajor", Exhaustive: true})
 	require.NoError(t, err)
 	r, err := j.Open(t.Context())
 	require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestGPUTuneCandidatesGiveTheSameTokens(t *testing.T) {
 // TestGPUTuneCancelled cuts a run short while it times, and goes on with the same device.
 func TestGPUTuneCancelled(t *testing.T) {
 	dev, store := gpu(t)
-	j, err := Job(dev, Config{Name: "small", Shape: smallHead, Computation: tempered, Layout: "rowmajor", Batches: []int{8, 16}})
+	j, err := New(dev).Job(Config{Name: "small", Shape: smallHead, Computation: tempered, Layout: "rowmajor", Batches: []int{8, 16}})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	o := autotune.Options{Store: store, GPU: dev.Info().UUID, Progress: func(p autotune.Progress) {

@@ -24,6 +24,8 @@ type Config struct {
 	Layout sampler.Layout
 	// Batches are batch sizes; the buckets that serve them are tuned. None means all buckets.
 	Batches []int
+	// Exhaustive measures every candidate, not only those of autotune.Shortlist.
+	Exhaustive bool
 }
 
 // widest is a batch size that the widest bucket serves; it serves all larger ones too.
@@ -44,34 +46,37 @@ func Buckets(a arch.Arch, batches []int) []int {
 	return slices.Compact(out)
 }
 
-// Job makes the job of tuning a head on a device, which must be a GPU.
-func Job(dev *sampler.Device, cfg Config) (autotune.Job, error) {
-	gpu, ok := dev.GPU()
+// Job makes the job of tuning a head on the device, which must be a GPU.
+func (t *Tuner) Job(cfg Config) (autotune.Job, error) {
+	gpu, ok := t.dev.GPU()
 	if !ok {
-		return autotune.Job{}, fmt.Errorf("device %s: nothing to tune: want a GPU", dev.Info().Name)
+		return autotune.Job{}, fmt.Errorf("device %s: nothing to tune: want a GPU", t.dev.Info().Name)
 	}
-	a, err := arch.Lookup(dev.Info().Arch)
+	a, err := arch.Lookup(t.dev.Info().Arch)
 	if err != nil {
 		return autotune.Job{}, err
 	}
 	j := autotune.Job{Name: cfg.Name, Bytes: int(weightBytes(cfg.Shape)), Open: func(ctx context.Context) (autotune.ClosableRunner, error) {
-		return open(ctx, dev, cfg)
+		return t.open(ctx, cfg)
 	}}
 	for _, n := range Buckets(a, cfg.Batches) {
 		r := gen.Request{Arch: a, Computation: cfg.Computation.Normalize(), Shape: cfg.Shape, Batch: n,
 			Options: templates.Options{Weights: cfg.Layout}}
-		j.Buckets = append(j.Buckets, autotune.Bucket{Key: autotune.NewKey(gpu, string(r.Options.Layout()), r), Request: r,
-			Candidates: autotune.Candidates(a, r.Computation, n)})
+		list := autotune.Shortlist
+		if cfg.Exhaustive {
+			list = autotune.Candidates
+		}
+		j.Buckets = append(j.Buckets, autotune.Bucket{Key: autotune.NewKey(gpu, string(r.Options.Layout()), r), Request: r, Candidates: list(r)})
 	}
 	return j, nil
 }
 
-func open(ctx context.Context, dev *sampler.Device, cfg Config) (autotune.ClosableRunner, error) {
-	w, err := openStopwatch(dev, cfg.Computation, cfg.Shape)
+func (t *Tuner) open(ctx context.Context, cfg Config) (autotune.ClosableRunner, error) {
+	w, err := openStopwatch(t.dev, cfg.Computation, cfg.Shape)
 	if err != nil {
 		return nil, err
 	}
-	r, err := newRunner(ctx, dev, cfg, w)
+	r, err := t.newRunner(ctx, cfg, w)
 	if err != nil {
 		return nil, err
 	}

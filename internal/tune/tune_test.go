@@ -11,6 +11,7 @@ import (
 
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/autotune"
+	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
 )
@@ -25,7 +26,7 @@ func simRunner(t *testing.T, c ir.Computation, watch stopwatch) *runner {
 	t.Cleanup(func() { smallShape = saved })
 	dev, err := sampler.Open("sim:sm_90")
 	require.NoError(t, err)
-	r, err := newRunner(t.Context(), dev, Config{Computation: c, Shape: ir.Shape{Vocab: 600, Hidden: 64}}, watch)
+	r, err := New(dev).newRunner(t.Context(), Config{Computation: c, Shape: ir.Shape{Vocab: 600, Hidden: 64}}, watch)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, r.Close())
@@ -36,7 +37,7 @@ func simRunner(t *testing.T, c ir.Computation, watch stopwatch) *runner {
 
 // some are a few of a bucket's candidates, the default first.
 func some(r *runner, bucket int) []autotune.Candidate {
-	list := autotune.Candidates(r.arch, r.computation, bucket)
+	list := autotune.Candidates(gen.Request{Arch: r.arch, Computation: r.computation, Shape: r.shape, Batch: bucket})
 	return []autotune.Candidate{list[0], list[len(list)/2], {Tile: list[0].Tile, CTAs: 3}}
 }
 
@@ -72,6 +73,7 @@ func TestWrongCandidatesAreFound(t *testing.T) {
 		for _, shape := range []ir.Shape{smallShape, r.shape} {
 			r.sample = faulty(list[1], shape, fault)
 			require.NoError(t, r.leave())
+			clear(r.tuner.passed)
 			require.NoError(t, r.Verify(t.Context(), list[0], 8), "the default is as it was")
 			err := r.Verify(t.Context(), list[1], 8)
 			require.ErrorIs(t, err, autotune.ErrTokens, "%s %v", name, shape)
@@ -95,6 +97,7 @@ func TestWrongSumsAreFound(t *testing.T) {
 	} {
 		r.sample = faulty(list[1], smallShape, fault)
 		require.NoError(t, r.leave())
+		clear(r.tuner.passed)
 		require.ErrorIs(t, r.Verify(t.Context(), list[1], 8), autotune.ErrTokens, name)
 	}
 }
@@ -167,7 +170,7 @@ func TestNothingToTimeOnTheSimulator(t *testing.T) {
 	r := simRunner(t, tempered, nil)
 	_, err := r.Time(t.Context(), some(r, 8), 8, 5)
 	assert.ErrorContains(t, err, "nothing to time")
-	_, err = Job(r.dev, Config{Shape: r.shape})
+	_, err = r.tuner.Job(Config{Shape: r.shape})
 	assert.ErrorContains(t, err, "want a GPU")
 }
 
