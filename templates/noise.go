@@ -3,6 +3,7 @@ package templates
 import (
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/tiling"
 )
 
 // codeLayout says which noise a warp draws for a tile: that of the blocks of 16 tokens that its lanes hold, for the columns
@@ -22,8 +23,8 @@ type codeLayout struct {
 
 // wordBytes is a word of codes and a word of places, groupWords the words of a block in 16 columns.
 const (
-	wordBytes  = 8
-	groupWords = 4
+	wordBytes  = tiling.CodeWordBytes
+	groupWords = tiling.GroupWords
 )
 
 // run is the words of one block.

@@ -89,7 +89,7 @@ func deepest(a arch.Arch, c ir.Computation, t Tile) (*Plan, *Reject) {
 
 // Default returns the tile for some work without measuring: of the narrowest width that holds the batch the family's own shape,
 // with the deepest ring that fits, unless the model of costs puts another candidate ahead of it by more than the model errs.
-// Of heads smaller than any that it was held against the model is not asked.
+// Of heads smaller or larger than those that it was held against the model is not asked.
 func Default(a arch.Arch, c ir.Computation, w Work) (*Plan, error) {
 	fam, ok := families[a.Name]
 	if !ok {
@@ -100,7 +100,7 @@ func Default(a arch.Arch, c ir.Computation, w Work) (*Plan, error) {
 	if own == nil {
 		return nil, r
 	}
-	if w.Shape.Vocab*w.Shape.Hidden < costLeast {
+	if size := w.Shape.Vocab * w.Shape.Hidden; size < costLeast || size > costMost {
 		return own, nil
 	}
 	plans, _ := Candidates(a, c, w.Batch)
@@ -111,12 +111,13 @@ func Default(a arch.Arch, c ir.Computation, w Work) (*Plan, error) {
 }
 
 // costError is by how much the model has to put a tile ahead of the family's own for it to be taken unmeasured: about what the
-// model errs by (cost_test.go). costTie is what it cannot tell apart at all. costLeast is the weights of the smallest head that was
-// measured.
+// model errs by (cost_test.go). costTie is what it cannot tell apart at all. costLeast and costMost are the weights of the smallest
+// and the largest head whose tiles were measured.
 const (
 	costError = 0.05
 	costTie   = 0.005
 	costLeast = 32000 * 1024
+	costMost  = 151936 * 5120
 )
 
 // cheapest returns the plan with the least cost, or the first that ties with it.

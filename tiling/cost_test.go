@@ -120,6 +120,26 @@ func TestModelFindsWhatTheTableMisses(t *testing.T) {
 	}
 }
 
+// TestModelIsNotAskedBeyondWhatWasMeasured takes the family's own shape for heads of other sizes, whatever the model says.
+func TestModelIsNotAskedBeyondWhatWasMeasured(t *testing.T) {
+	for _, s := range []ir.Shape{{Vocab: 1000, Hidden: 64}, {Vocab: 128256, Hidden: 16384}} {
+		asked := 0
+		for _, batch := range Widths(arch.SM90, 256) {
+			w := Work{Shape: s, Batch: batch}
+			p, err := Default(arch.SM90, tempered(t), w)
+			require.NoError(t, err)
+			own := sm90Tile(batch)
+			own.Stages = p.Tile.Stages
+			assert.Equal(t, own, p.Tile, "%+v", w)
+			plans, _ := Candidates(arch.SM90, tempered(t), batch)
+			if Ranked(plans, w)[0].Cost(w).Total < p.Cost(w).Total*(1-costError) {
+				asked++
+			}
+		}
+		assert.Positive(t, asked, "%+v: the model would have it otherwise", s)
+	}
+}
+
 // TestRankedPutsTheBestAhead counts the pairs of measured tiles, told apart by 5% or more, that the model has the right way
 // round.
 func TestRankedPutsTheBestAhead(t *testing.T) {

@@ -79,20 +79,20 @@ const (
 	keyBytes     = 8
 	sumBytes     = 4
 	entryBytes   = 16
-	// codeWordBytes is four columns' codes and the places of the blocks' first tokens.
-	codeWordBytes = 8
-	flagBytes     = 16
+	flagBytes    = 16
 )
 
 // QueueEntries is the candidates that a sampling warp keeps waiting: one for each lane, and one more for each from the step
 // that fills it up.
 const QueueEntries = 64
 
-// Noise is drawn for blocks of BlockRows aligned tokens, four words of codes for CodeGroup columns.
+// Noise is drawn for blocks of BlockRows aligned tokens, GroupWords words for CodeGroup columns: each is four columns' codes
+// and the places of the blocks' first tokens.
 const (
-	BlockRows  = 16
-	CodeGroup  = 16
-	groupWords = 4
+	BlockRows     = 16
+	CodeGroup     = 16
+	GroupWords    = 4
+	CodeWordBytes = 8
 )
 
 // codeGroups is the groups of columns of a tile; a narrow one has part of one.
@@ -218,7 +218,7 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 	}
 	if c.Sampler.Random() {
 		s.Noise = place(noiseBytes * t.N)
-		s.Codes = place(codeWordBytes * p.Pipeline.CodeWords * p.Pipeline.Samplers / warpThreads)
+		s.Codes = place(CodeWordBytes * p.Pipeline.CodeWords * p.Pipeline.Samplers / warpThreads)
 	}
 	s.Rows = place(rowBytes * t.N)
 	s.Keys = place(keyBytes * t.N)

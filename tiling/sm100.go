@@ -35,7 +35,7 @@ func sm100Pipeline(a arch.Arch, t Tile) Pipeline {
 		Consumers: n, Threads: threads, Samplers: warpgroup * n, Team: warpgroup * n,
 		LaunchRegisters: even, ConsumerRegisters: even,
 		Accumulators:  sm100Group,
-		CodeWords:     2 * groupWords * ((codeGroups(t) + n - 1) / n), // a warp's 32 rows are two blocks
+		CodeWords:     2 * GroupWords * ((codeGroups(t) + n - 1) / n), // a warp's 32 rows are two blocks
 		SumSets:       4,                                              // a quarter of the lanes each
 		EmptyArrivals: t.Cluster,                                      // one commit of every CTA in the cluster
 	}

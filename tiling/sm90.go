@@ -53,7 +53,7 @@ func sm90Pipeline(a arch.Arch, t Tile) Pipeline {
 	p := Pipeline{
 		Consumers: n, Samplers: warpgroup * n, Team: warpgroup * n,
 		Accumulators:  high * t.N / 2,
-		CodeWords:     high * groupWords * codeGroups(t), // a warp's 16 rows are one block
+		CodeWords:     high * GroupWords * codeGroups(t), // a warp's 16 rows are one block
 		SumSets:       4 * n,                             // each warp has all columns of its rows
 		EmptyArrivals: 4 * n * t.Cluster,                 // one a consumer warp of every CTA in the cluster
 	}

@@ -134,6 +134,23 @@ func TestJobFromEndToEnd(t *testing.T) {
 	}
 }
 
+// TestExhaustiveJobsHaveEveryCandidate, and others the short list.
+func TestExhaustiveJobsHaveEveryCandidate(t *testing.T) {
+	dev, _ := fakeDevice(t, tempered, 0)
+	cfg := Config{Shape: ir.Shape{Vocab: 151936, Hidden: 1024}, Computation: tempered, Layout: "packed"}
+	some, err := New(dev).Job(cfg)
+	require.NoError(t, err)
+	cfg.Exhaustive = true
+	all, err := New(dev).Job(cfg)
+	require.NoError(t, err)
+	for i, b := range all.Buckets {
+		assert.Equal(t, autotune.Candidates(b.Request), b.Candidates)
+		assert.Equal(t, autotune.Shortlist(b.Request), some.Buckets[i].Candidates)
+		assert.Less(t, len(some.Buckets[i].Candidates), len(b.Candidates))
+		assert.Equal(t, b.Key, some.Buckets[i].Key, "an entry holds for either")
+	}
+}
+
 // TestTunedGridsReachTheDriver looks at the last launch that the fake saw.
 func TestTunedGridsReachTheDriver(t *testing.T) {
 	dev, _ := fakeDevice(t, tempered, 0)

@@ -102,6 +102,33 @@ func TestWrongSumsAreFound(t *testing.T) {
 	}
 }
 
+// TestKernelsPassTheSmallProblemOnce has two heads of one Tuner: the reference is asked once, and a kernel that has given its
+// answer is not asked again, but what was never asked or failed is.
+func TestKernelsPassTheSmallProblemOnce(t *testing.T) {
+	r := simRunner(t, tempered, nil)
+	list := some(r, 8)
+	other, err := r.tuner.newRunner(t.Context(), Config{Computation: tempered, Shape: ir.Shape{Vocab: 500, Hidden: 64}}, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	asked := map[string]int{}
+	counting := func(ctx context.Context, p *sampler.Plan, in *inputs) (*sampler.Result, error) {
+		if len(in.hidden) == in.batch*smallShape.Hidden {
+			asked[autotune.Candidate{Tile: p.Spec().Tile, CTAs: p.Spec().CTAs}.String()]++
+		}
+		return sampleOnce(ctx, p, in)
+	}
+	r.sample, other.sample = faulty(list[1], smallShape, func(res *sampler.Result) { res.Status[1] = ir.StatusEmpty }), counting
+	require.NoError(t, r.Verify(t.Context(), list[0], 8))
+	require.ErrorIs(t, r.Verify(t.Context(), list[1], 8), autotune.ErrTokens)
+	for _, c := range list {
+		require.NoError(t, other.Verify(t.Context(), c, 8))
+	}
+	assert.Equal(t, map[string]int{list[1].String(): 1, list[2].String(): 1}, asked)
+	assert.Same(t, r.at.oracle, other.at.oracle)
+	require.NoError(t, other.Verify(t.Context(), some(r, 16)[0], 16), "another batch size is another problem")
+	assert.NotSame(t, r.at.oracle, other.at.oracle)
+}
+
 // faulty changes the results of one candidate on one shape.
 func faulty(c autotune.Candidate, shape ir.Shape, fault func(*sampler.Result)) func(context.Context, *sampler.Plan, *inputs) (*sampler.Result, error) {
 	return func(ctx context.Context, p *sampler.Plan, in *inputs) (*sampler.Result, error) {
