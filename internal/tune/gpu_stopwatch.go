@@ -27,17 +27,17 @@ type gpuWatch struct {
 	start, end *driver.Event
 	shape      ir.Shape
 	chain      ir.Chain
-	launches   int // in one replay
 	at         *track
 }
 
 // track is a contest's part on the device: the inputs, and a lane for each candidate, by its first plan.
 type track struct {
 	closing.Scope
-	contest *contest
-	args    sampler.DeviceArgs // without outputs
-	lanes   map[*sampler.Plan]*lane
-	warm    bool
+	contest  *contest
+	launches int                // in one replay
+	args     sampler.DeviceArgs // without outputs
+	lanes    map[*sampler.Plan]*lane
+	warm     bool
 }
 
 // lane is one candidate: a graph of launches that take turns with the copies of the head.
@@ -55,16 +55,12 @@ func openStopwatch(dev *sampler.Device, c ir.Computation, shape ir.Shape) (stopw
 	if err := w.open(dev); err != nil {
 		return nil, errors.Join(err, w.Scope.CloseAll())
 	}
-	w.launches = w.replayLength()
 	return w, nil
 }
 
-// replayLength counts the launches of a replay from the time that reading the weights takes, in whole turns of the copies.
-func (w *gpuWatch) replayLength() int {
-	const bandwidth = 4e12 // bytes a second, about
-	bytes := weightBytes(w.shape)
-	once := float64(bytes)/bandwidth + 5e-6
-	n, turn := min(max(int(replayTime.Seconds()/once), 5), 100), w.copies(bytes)
+// replayLength counts the launches of a replay from the microseconds that one is expected to take, in whole turns of the copies.
+func (w *gpuWatch) replayLength(launch float64) int {
+	n, turn := min(max(int(float64(replayTime.Microseconds())/launch), 5), 100), w.copies(weightBytes(w.shape))
 	return (n + turn - 1) / turn * turn
 }
 
@@ -119,7 +115,7 @@ func (w *gpuWatch) time(ctx context.Context, c *contest, plans [][]*sampler.Plan
 		}
 		list = append(list, l.Contender)
 	}
-	method := bench.Method{Launches: w.launches, Replays: passes, WarmUps: 1}
+	method := bench.Method{Launches: w.at.launches, Replays: passes, WarmUps: 1}
 	if !w.at.warm { // clocks settle before anything counts
 		method.WarmUps, w.at.warm = 3, true
 	}
@@ -145,7 +141,7 @@ func (w *gpuWatch) enter(c *contest) error {
 	if err := w.forget(); err != nil {
 		return err
 	}
-	w.at = &track{contest: c, lanes: map[*sampler.Plan]*lane{}, args: sampler.DeviceArgs{Batch: c.batch, OnePosition: true}}
+	w.at = &track{contest: c, launches: w.replayLength(c.launch), lanes: map[*sampler.Plan]*lane{}, args: sampler.DeviceArgs{Batch: c.batch, OnePosition: true}}
 	in, a, words := c.in, &w.at.args, maskWords(w.shape)
 	a.HiddenLD = (w.shape.Hidden + 7) / 8 * 8
 	if w.chain.Bias == ir.BiasMatrix {
@@ -231,7 +227,7 @@ func (w *gpuWatch) outputs(l *lane, args *sampler.DeviceArgs) error {
 // capture records a replay's launches.
 func (w *gpuWatch) capture(launchers []*sampler.Launcher, args *sampler.DeviceArgs) (*driver.GraphExec, error) {
 	g, err := w.stream.Capture(func() error {
-		for i := range w.launches {
+		for i := range w.at.launches {
 			if err := launchers[i%len(launchers)].Launch(w.stream.Handle(), args); err != nil {
 				return err
 			}

@@ -47,6 +47,7 @@ type contest struct {
 	oracle *oracle
 	in     *inputs
 	want   *sampler.Result // of the default tile, for in
+	launch float64         // microseconds that a launch of the default tile is expected to take
 	plans  map[autotune.Candidate][]*sampler.Plan
 }
 
@@ -115,7 +116,7 @@ func (r *runner) enter(ctx context.Context, batch int) error {
 	if err != nil {
 		return err
 	}
-	r.at = &contest{batch: batch, oracle: o, in: newInputs(r.computation, r.shape, batch),
+	r.at = &contest{batch: batch, oracle: o, in: newInputs(r.computation, r.shape, batch), launch: first.Cost(r.work(batch)).Total,
 		plans: map[autotune.Candidate][]*sampler.Plan{}}
 	if r.at.want, err = r.run(ctx, r.heads[0], autotune.Candidate{Tile: first.Tile}, r.at.in); err != nil {
 		err = fmt.Errorf("the default tile %s: %w", first.Tile, errors.Join(err, r.leave()))
