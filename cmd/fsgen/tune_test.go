@@ -109,6 +109,9 @@ func TestTunePrintsAndKeeps(t *testing.T) {
 	assert.Equal(t, []any{"small", true, 8.0, 160.0, 200.0}, []any{first["model"], first["reused"], first["batch"], first["microseconds"], first["default_microseconds"]})
 	assert.Equal(t, 15.0, first["model_tiles"])
 	assert.GreaterOrEqual(t, first["model_rank"], 1.0)
+	assert.NotContains(t, first, "measured", "nothing was")
+	assert.Len(t, second["measured"], 2)
+	assert.Regexp(t, `"measured":\[\{"candidate":"m192n64k64s6c1p","microseconds":200,"round":[1-9]\},`, out)
 	assert.Equal(t, []any{false, 64.0}, []any{second["reused"], second["batch"]})
 	assert.NotContains(t, first, "rejected")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -120,7 +121,7 @@ func (r *tuneRun) finished(o autotune.Outcome) {
 func (r *tuneRun) print(o autotune.Outcome, rejected []autotune.Measurement) error {
 	x := o.Entry
 	if r.e.json {
-		return json.NewEncoder(r.e.stdout).Encode(tunedBucket{o.Job, o.Reused, x, o.Rank, o.Tiles, rejections(rejected)})
+		return json.NewEncoder(r.e.stdout).Encode(tunedBucket{o.Job, o.Reused, x, o.Rank, o.Tiles, timings(o.Search), rejections(rejected)})
 	}
 	if r.kept == 1 {
 		fmt.Fprintf(r.e.stdout, "%-*s  BATCH  %-26s  %11s  %11s  %7s  %8s\n", r.width, "MODEL", "CANDIDATE", "TIME", "DEFAULT", "GAIN", "RANK")
@@ -152,7 +153,27 @@ type tunedBucket struct {
 	*autotune.Entry
 	Rank     int         `json:"model_rank"` // of the winner, from 1 on
 	Tiles    int         `json:"model_tiles"`
+	Measured []timing    `json:"measured,omitempty"`
 	Rejected []rejection `json:"rejected,omitempty"`
+}
+
+// timing is what a candidate took in the last round that it was in.
+type timing struct {
+	Candidate    string  `json:"candidate"`
+	Microseconds float64 `json:"microseconds"`
+	Round        int     `json:"round"`
+}
+
+func timings(r *autotune.Result) (out []timing) {
+	if r == nil {
+		return nil
+	}
+	for _, m := range r.Measured {
+		if m.Round > 0 {
+			out = append(out, timing{m.Candidate.String(), math.Round(m.Microseconds*1000) / 1000, m.Round})
+		}
+	}
+	return out
 }
 
 type rejection struct {

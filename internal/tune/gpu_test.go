@@ -86,6 +86,19 @@ func TestGPUTuneTwice(t *testing.T) {
 	}
 }
 
+// TestGPUDefaultIsNearTheBest measures every candidate of a head for which the default tile depends on the model of costs,
+// and holds the default to within 3% of the best, and the best to be one that a search by the model would have measured.
+func TestGPUDefaultIsNearTheBest(t *testing.T) {
+	dev, store := gpu(t)
+	cfg := Config{Name: "small", Shape: smallHead, Computation: tempered, Layout: "packed", Batches: []int{16, 64, 128, 256}, Exhaustive: true}
+	j, err := New(dev).Job(cfg)
+	require.NoError(t, err)
+	for i, x := range tuneOn(t, j, autotune.Options{Store: store, GPU: dev.Info().UUID}) {
+		assert.LessOrEqual(t, x.Entry.Default, 1.03*x.Entry.Microseconds, "batch %d: %s won, rank %d of %d", x.Entry.Batch, x.Entry.Candidate, x.Rank, x.Tiles)
+		assert.Contains(t, autotune.Shortlist(j.Buckets[i].Request), pick(t, x), "batch %d", x.Entry.Batch)
+	}
+}
+
 func pick(t *testing.T, x autotune.Outcome) autotune.Candidate {
 	t.Helper()
 	c, err := autotune.ParseCandidate(x.Entry.Candidate)
