@@ -18,5 +18,5 @@ func LoadArtifact(ptxText, manifestJSON []byte) (*Artifact, error) {
 	return &Artifact{PTX: ptxText, Manifest: m}, nil
 }
 
-// Writes reports whether the kernel writes an output: "token", "status", "score" or "lse".
+// Writes reports whether the kernel writes an output: "token", "status", "score", "lse" or "logprob".
 func (a *Artifact) Writes(output string) bool { return slices.Contains(a.Manifest.Outputs, output) }

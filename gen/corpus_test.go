@@ -74,8 +74,8 @@ type variant struct {
 
 // name says what a variant is: all that a kernel may depend on.
 func (v variant) name() string {
-	return fmt.Sprintf("%s %s %s %s score=%v lse=%v %+v", v.Arch.Name, v.Manifest.Tile.Name, v.Computation.Sampler, v.Computation.Chain,
-		v.Computation.Score, v.Computation.LogSumExp, v.Options)
+	return fmt.Sprintf("%s %s %s %s score=%v lse=%v %s %+v", v.Arch.Name, v.Manifest.Tile.Name, v.Computation.Sampler, v.Computation.Chain,
+		v.Computation.Score, v.Computation.LogSumExp, v.Computation.Extras(), v.Options)
 }
 
 // corpus collects distinct kernels by name.
@@ -225,10 +225,40 @@ func combinations() (out []ir.Computation) {
 	return out
 }
 
+// extrasCorpus is the kernels of what else a computation may ask for: the modes of log-probabilities in turn and slots at the
+// default tiles, where what is added up is compared too and where it is not, and where registers are fewest.
+var extrasCorpus = sync.OnceValues(func() (corpus, error) {
+	const all = "scale=0.5,softcap=30,bias=rows,mask,temperature"
+	cs := []ir.Computation{
+		computation(ir.Gumbel, all, true), computation(ir.Grouped, all, false), computation(ir.Grouped, "temperature", false),
+		computation(ir.Greedy, "bias", false), computation(ir.Gumbel, "temperature", false),
+	}
+	var rs []Request
+	for i, batch := range []int{16, 64, 256} {
+		for j, c := range cs {
+			for _, a := range arch.All() {
+				c.LogProb = ir.RawLogProb + ir.LogProb((i+j)%3)
+				c.LogSumExp = c.LogProb == ir.ProcessedLogProb && j == 0
+				c.Slots = (i+j)%2 == 0
+				rs = append(rs, Request{Arch: a, Computation: c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: batch})
+			}
+		}
+	}
+	for j, c := range cs[:2] {
+		c.LogProb = ir.ProcessedLogProb
+		tile, err := tiling.ParseTile([]string{"m128n192k64s4c1", "m192n64k64s6c1p"}[j])
+		if err != nil {
+			return nil, err
+		}
+		rs = append(rs, Request{Arch: arch.SM90, Computation: c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: tile.N, Tile: tile})
+	}
+	return emit(rs)
+})
+
 // everything is all the variants that the tests look at, in a fixed order; in short mode those of some models.
 func everything(t testing.TB) []variant {
 	t.Helper()
-	all, parts := corpus{}, []func() (corpus, error){presetCorpus, tileCorpus, flagCorpus}
+	all, parts := corpus{}, []func() (corpus, error){presetCorpus, tileCorpus, flagCorpus, extrasCorpus}
 	if testing.Short() {
 		parts = parts[:1]
 	}

@@ -140,5 +140,8 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 	if c.LogSumExp {
 		m.Outputs = append(m.Outputs, manifest.LogSumExp)
 	}
+	if c.LogProb != ir.NoLogProb {
+		m.Outputs, m.LogProbMode = append(m.Outputs, manifest.LogProb), c.LogProb.String()
+	}
 	return m
 }

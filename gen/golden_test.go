@@ -13,7 +13,8 @@ import (
 
 // TestGolden holds a handful of kernels against testdata, so that no change to emitted code goes unseen. Between them they
 // have every part of the skeletons: one group of columns and many, one CTA and a cluster, even registers and shares, and
-// every transform; blocks scored as a whole, and sums in the epilogue and in a pass of their own.
+// every transform; blocks scored as a whole, sums in the epilogue and in a pass of their own, and log-probabilities of what is
+// compared and of what is not, and slots.
 func TestGolden(t *testing.T) {
 	greedy := request(1, "none")
 	greedy.Computation.Sampler = ir.Greedy
@@ -25,6 +26,10 @@ func TestGolden(t *testing.T) {
 	grouped.Computation.Score, grouped.Options.Weights = true, manifest.Packed
 	grouped100.Arch, grouped100.Computation.LogSumExp = arch.SM100, true
 	lse.Computation.LogSumExp = true
+	raw, processed := request(64, "bias,temperature"), request(32, "mask,temperature")
+	raw.Computation.LogProb = ir.RawLogProb
+	processed.Arch, processed.Computation.Sampler, processed.Computation.LogProb = arch.SM100, ir.Grouped, ir.ProcessedLogProb
+	processed.Computation.Slots = true
 	files := map[string][]byte{}
 	for _, r := range []Request{
 		greedy,
@@ -36,6 +41,8 @@ func TestGolden(t *testing.T) {
 		grouped,
 		grouped100,
 		lse,
+		raw,
+		processed,
 	} {
 		a, err := Emit(r)
 		require.NoError(t, err)

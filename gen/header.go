@@ -47,6 +47,7 @@ type header struct {
 	Cluster, Down, Across      int // CTAs; rows of weights and of hidden states of a cluster's item
 	KeysOffset                 int
 	Partials                   string // the parameter, if there is one
+	PartialBytes               int    // of a row and CTA
 	Packed, GlobalMaps         bool
 	PackedRows, PackedCols     int
 	PackedRowBytes, PackedTail int
@@ -117,7 +118,7 @@ func newHeader(a *Artifact) *header {
 		}
 	}
 	if m.Param(manifest.Partials) != nil {
-		h.Partials = manifest.Partials
+		h.Partials, h.PartialBytes = manifest.Partials, m.PartialsBytes(1, 1)
 		h.Functions = append(h.Functions, manifest.Partials+"_bytes")
 	}
 	if h.Packed {

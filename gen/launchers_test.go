@@ -58,6 +58,18 @@ func TestGoldenLaunchers(t *testing.T) {
 	golden.Dir(t, "testdata", files, "*.golden")
 }
 
+// TestHeadersOfLogProbs: slots and log-probabilities are arguments like others, and partial sums have their own size.
+func TestHeadersOfLogProbs(t *testing.T) {
+	r := request(16, "temperature")
+	r.Computation.LogProb, r.Computation.Slots = ir.RawLogProb, true
+	a, err := Emit(r)
+	require.NoError(t, err)
+	head := string(headerOf(t, a))
+	for _, want := range []string{"return 16 * (size_t)batch * (size_t)kernel->resident;", "CUdeviceptr slots;", "uint32_t slot_count;", "CUdeviceptr logprob;"} {
+		require.Contains(t, head, want)
+	}
+}
+
 // TestLiteralsHoldThePTX reads the PTX back out of a header and a package.
 func TestLiteralsHoldThePTX(t *testing.T) {
 	for _, a := range launched(t) {

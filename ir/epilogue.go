@@ -76,6 +76,17 @@ func Base(c Computation) *Graph {
 	return Optimize(b.finish(b.masked(c.Chain, s)))
 }
 
+// Counted is the graph of Base for a token that counts and is allowed: the same number by what Score computes on its way.
+func Counted(c Computation) *Graph {
+	c = c.Normalize()
+	b := newBuilder()
+	s := b.logit(c.Chain)
+	if c.Sampler.Random() && c.Chain.Temperature {
+		s = b.op(OpMul, s, b.input(InAlpha))
+	}
+	return Optimize(b.finish(s))
+}
+
 // Bound is the graph of an upper bound of Score, or of BlockScore: from the largest Base of some tokens of one block, InBase, and the code that
 // bounds their noise. Rounding is monotone and no temperature is negative, so that the float32 results keep the order: what
 // the bound does not let reach a threshold, the scores do not reach. A NaN base has a NaN bound. Without noise it is InBase

@@ -13,6 +13,21 @@ const SumLimit = 32
 // NaN that counts fails its row.
 const sumFloor = -2000
 
+// Sums reports whether the computation adds up a distribution.
+func (c Computation) Sums() bool { return c.LogSumExp || c.LogProb != NoLogProb }
+
+// Summed is the computation whose scores without noise are added up: for log-probabilities that of the mode's logits, else c
+// itself.
+func (c Computation) Summed() Computation {
+	switch c.LogProb {
+	case TemperatureLogProb:
+		c.Chain = Chain{Scale: c.Chain.Scale, Softcap: c.Chain.Softcap, Temperature: c.Chain.Temperature}
+	case RawLogProb:
+		c.Chain = Chain{Scale: c.Chain.Scale, Softcap: c.Chain.Softcap}
+	}
+	return c
+}
+
 // Exponent is the graph of how many octaves a token stands above the reference: inputs InBase, InLargest and, with a
 // temperature, InScale, which is log2(e)/tau.
 func Exponent(c Computation) *Graph {
@@ -42,8 +57,12 @@ func Rescaled(c Computation) *Graph {
 }
 
 // LogSum is the graph of the log-sum-exp of a pair: inputs InTop, the reference over tau, and InMass. It is -inf for the
-// empty pair.
-func LogSum() *Graph {
+// empty pair. Where tokens of +inf count as InfiniteOctaves, it is +inf with any of them, and reads InLargest too.
+func LogSum(c Computation) *Graph {
 	b := newBuilder()
-	return Optimize(b.finish(b.op(OpFma, b.op(OpLg2, b.input(InMass)), b.f(math.Ln2), b.input(InTop))))
+	sum := b.op(OpFma, b.op(OpLg2, b.input(InMass)), b.f(math.Ln2), b.input(InTop))
+	if c.LogProb != NoLogProb {
+		sum = b.whereInfinite(b.f(float32(math.Inf(1))), sum)
+	}
+	return Optimize(b.finish(sum))
 }

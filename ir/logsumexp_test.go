@@ -13,7 +13,7 @@ type runningSum struct{ largest, mass float32 }
 
 var (
 	exponentGraph, powerGraph  = Exponent(warm), Power()
-	rescaledGraph, logSumGraph = Rescaled(warm), LogSum()
+	rescaledGraph, logSumGraph = Rescaled(warm), LogSum(warm)
 )
 
 var emptySum = runningSum{-math.MaxFloat32, 0}

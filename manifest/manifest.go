@@ -47,8 +47,10 @@ type Kernel struct {
 	Sampler   string `json:"sampler"`
 	// RNG names the definition of the noise; empty for samplers without noise.
 	RNG string `json:"rng,omitempty"`
-	// Outputs lists what the kernel writes for each row: token, status, score, lse.
+	// Outputs lists what the kernel writes for each row: token, status, score, lse, logprob.
 	Outputs []string `json:"outputs"`
+	// LogProbMode says of which distribution log-probabilities are: raw, temperature or processed; empty without any.
+	LogProbMode string `json:"logprob_mode,omitempty"`
 	// Truncation lists the filters that narrow rows, in their order of application: top-k, top-p, min-p; and temperature-last
 	// where the temperature follows them.
 	Truncation []string `json:"truncation,omitempty"`
@@ -299,10 +301,11 @@ func (k *Kernel) Param(name string) *Param {
 	return nil
 }
 
-// Names that the log-sum-exp goes by: the output and the parameter that it is written to, and the parameter of the scratch in
-// which CTAs leave their partial sums.
+// Names that the log-sum-exp and the log-probability go by: the output and the parameter that it is written to, and the
+// parameter of the scratch in which CTAs leave their partial sums.
 const (
 	LogSumExp = "lse"
+	LogProb   = "logprob"
 	Partials  = "lse_partials"
 )
 
@@ -339,13 +342,25 @@ func CollectionOffset(param string, batch int) int {
 // CollectionBytes is the size of all of them.
 func CollectionBytes(batch int) int { return CollectionOffset("", batch) }
 
-// PartialsBytes returns the bytes of scratch that a launch of some CTAs over a batch needs: a pair of float32 for each CTA and
-// row, or 0 if the kernel has no use for it. Launches that overlap need one each.
+// Slots is the parameter that says for each row which set of parameters it takes.
+const Slots = "slots"
+
+// PartialsBytes returns the bytes of scratch that a launch of some CTAs over a batch needs: a record (PartialBytes) for each
+// CTA and row, or 0 if the kernel has no use for it. Launches that overlap need one each.
 func (k *Kernel) PartialsBytes(batch, ctas int) int {
 	if k.Param(Partials) == nil {
 		return 0
 	}
-	return 8 * batch * ctas
+	return PartialBytes(k.Param(LogProb) != nil) * batch * ctas
+}
+
+// PartialBytes is the size of one CTA's partial sum of a row: a reference and a sum, float32 both; for log-probabilities the
+// id of the row's best token, if the CTA had it, and its score without noise follow.
+func PartialBytes(logProb bool) int {
+	if logProb {
+		return 16
+	}
+	return 8
 }
 
 // Parameters that point into the workspace of a launch.

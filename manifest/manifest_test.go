@@ -68,6 +68,18 @@ func TestWorkspace(t *testing.T) {
 	require.Equal(t, KeysOffset+8*7, WorkspaceBytes(7))
 }
 
+// logProbs is the parameter of a kernel that writes log-probabilities.
+var logProbs = Param{Name: "logprob", Kind: Pointer, Offset: 160, Size: 8, Element: "f32", Shape: "batch", Access: "write"}
+
+func TestLogProbs(t *testing.T) {
+	k := sample()
+	k.Params, k.Outputs, k.LogProbMode = append(append(k.Params, sums...), logProbs), append(k.Outputs, "lse", "logprob"), "raw"
+	require.NoError(t, k.Validate())
+	require.Equal(t, 16*16*132, k.PartialsBytes(16, 132), "beside the pair, an id and a score")
+	k.Params[5].Access = "read"
+	require.ErrorContains(t, k.Validate(), "outputs is")
+}
+
 func TestRoundTrip(t *testing.T) {
 	k := sample()
 	text := k.Encode()
@@ -133,6 +145,16 @@ func TestValidateNamesTheField(t *testing.T) {
 		"outputs[2] is \"token\"":      func(k *Kernel) { k.Outputs = append(k.Outputs, "token") },
 		"outputs is [token status lse": func(k *Kernel) { k.Outputs = append(k.Outputs, "lse") },
 		"outputs is [token status]":    func(k *Kernel) { k.Params = append(k.Params, sums...) },
+		"outputs is [token status log": func(k *Kernel) { k.Outputs, k.LogProbMode = append(k.Outputs, "logprob"), "raw" },
+		"logprob_mode is \"raw\"":      func(k *Kernel) { k.LogProbMode = "raw" },
+		"logprob_mode is \"\"": func(k *Kernel) {
+			k.Outputs, k.Params = append(k.Outputs, "lse", "logprob"), append(k.Params, sums...)
+			k.Params = append(k.Params, logProbs)
+		},
+		"logprob_mode is \"best\"": func(k *Kernel) {
+			k.Outputs, k.Params, k.LogProbMode = append(k.Outputs, "lse", "logprob"), append(k.Params, sums...), "best"
+			k.Params = append(k.Params, logProbs)
+		},
 		"params[0].map":                func(k *Kernel) { k.Params[0].Map = nil },
 		"params[1].map":                func(k *Kernel) { k.Params[1].Map = k.Params[0].Map },
 		"params[0].map.box is [64]":    func(k *Kernel) { k.Params[0].Map.Box = []uint32{64} },

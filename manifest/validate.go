@@ -78,13 +78,17 @@ func (k *Kernel) validateResolve() error {
 	return nil
 }
 
-// validateOutputs checks that outputs are known, each named once, and that the log-sum-exp has what it is written to.
+// logProbModes are the distributions of log-probabilities.
+var logProbModes = map[string]bool{"raw": true, "temperature": true, "processed": true}
+
+// validateOutputs checks that outputs are known, each named once, and that the log-sum-exp and the log-probability have what they
+// are written to.
 func (k *Kernel) validateOutputs() error {
 	seen := map[string]bool{}
 	for i, o := range k.Outputs {
-		known := o == "token" || o == "status" || o == "score" || o == LogSumExp
+		known := o == "token" || o == "status" || o == "score" || o == LogSumExp || o == LogProb
 		if !known || seen[o] {
-			return &Error{fmt.Sprintf("outputs[%d]", i), "want token, status, score or lse, each once", fmt.Sprintf("%q", o)}
+			return &Error{fmt.Sprintf("outputs[%d]", i), "want token, status, score, lse or logprob, each once", fmt.Sprintf("%q", o)}
 		}
 		seen[o] = true
 	}
@@ -92,8 +96,13 @@ func (k *Kernel) validateOutputs() error {
 		p := k.Param(name)
 		return p != nil && p.Kind == Pointer && p.Access == access
 	}
-	if has(LogSumExp, "write") != seen[LogSumExp] || seen[LogSumExp] && !has(Partials, "scratch") {
-		return &Error{"outputs", "lse comes with a pointer lse to write and a pointer lse_partials to scratch", k.Outputs}
+	for _, name := range []string{LogSumExp, LogProb} {
+		if has(name, "write") != seen[name] || seen[name] && !has(Partials, "scratch") {
+			return &Error{"outputs", name + " comes with a pointer " + name + " to write and a pointer lse_partials to scratch", k.Outputs}
+		}
+	}
+	if k.LogProbMode != "" && !logProbModes[k.LogProbMode] || seen[LogProb] != (k.LogProbMode != "") {
+		return &Error{"logprob_mode", "want raw, temperature or processed with the output logprob, and none without", fmt.Sprintf("%q", k.LogProbMode)}
 	}
 	return nil
 }

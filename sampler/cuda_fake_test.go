@@ -190,6 +190,25 @@ func TestWhatChangesIsLaidOutAgain(t *testing.T) {
 	assert.EqualValues(t, 3, f.param(l, templates.ParamBatch), "what failed leaves nothing behind")
 }
 
+// TestLaunchesOfSlotsAndLogProbs: what a launch has to give for them, and where it goes.
+func TestLaunchesOfSlotsAndLogProbs(t *testing.T) {
+	f := openFake(t)
+	l, args := f.launcher(Spec{MaxBatch: 8, Slots: true, LogProb: ir.RawLogProb}, 8)
+	var input *InputError
+	require.ErrorAs(t, l.Launch(0, args), &input)
+	args.Slots, args.SlotCount = 8<<20, 3
+	require.ErrorAs(t, l.Launch(0, args), &input)
+	assert.ErrorContains(t, input, "log-probabilities")
+	args.LogProbs = 9 << 20
+	require.NoError(t, l.Launch(0, args))
+	assert.EqualValues(t, 8<<20, f.param(l, templates.ParamSlots))
+	assert.EqualValues(t, 3, f.param(l, templates.ParamSlotCount))
+	assert.EqualValues(t, 9<<20, f.param(l, templates.ParamLogProb))
+	assert.Equal(t, uint64(l.partials()), f.param(l, templates.ParamPartials))
+	args.SlotCount = -1
+	require.ErrorAs(t, l.Launch(0, args), &input)
+}
+
 func TestLaunchAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -21,6 +21,11 @@ type DeviceArgs struct {
 	Hidden   uint64
 	HiddenLD int
 
+	// Slots, where the plan has them, says which of SlotCount sets of parameters each row takes: the arrays below then have one
+	// value, or row, for each set. A row whose slot is none of them fails (bad-parameter).
+	Slots     uint64 // i32
+	SlotCount int
+
 	Seeds, Positions     uint64 // u64
 	OneSeed, OnePosition bool
 	Draw, StreamTag      uint32
@@ -42,6 +47,7 @@ type DeviceArgs struct {
 	Tokens, Status uint64 // i32, out
 	Scores         uint64 // f32, out
 	LogSumExp      uint64 // f32, out
+	LogProbs       uint64 // f32, out
 }
 
 // Launcher launches a plan's kernels on streams of the caller's. It owns the workspace, so that launches of one Launcher
@@ -292,6 +298,9 @@ func (l *Launcher) check(a *DeviceArgs) error {
 	}
 	if err := checkStride("mask stride", a.MaskStride); err != nil {
 		return err
+	}
+	if a.SlotCount < 0 {
+		return &InputError{"slot count", "want 0 or more", a.SlotCount}
 	}
 	c := l.plan.spec.Chain
 	if c.Mask && (a.MaskWords < 0 || a.MaskStride != 0 && a.MaskStride < a.MaskWords) {

@@ -54,11 +54,11 @@ func (s *slot) close() error {
 // layout places the arguments and results of a call in one block of memory, on the host and on the device alike: inputs
 // first, so that one copy each way does.
 type layout struct {
-	hidden, seeds, pos, temp, bias, mask int // offsets of inputs, in bytes
-	topK, topP, minP                     int
-	inputs                               int // size of the inputs
-	tokens, status, scores, lse          int // offsets of results
-	total                                int
+	hidden, slots, seeds, pos, temp, bias, mask int // offsets of inputs, in bytes
+	topK, topP, minP                            int
+	inputs                                      int // size of the inputs
+	tokens, status, scores, lse, logProbs       int // offsets of results
+	total                                       int
 }
 
 func (b *batch) layout(ld int) layout {
@@ -70,12 +70,15 @@ func (b *batch) layout(ld int) layout {
 		return at
 	}
 	l.hidden = place(2 * ld * b.rows)
+	l.slots = place(4 * len(b.params.Slots))
 	l.seeds, l.pos = place(8*len(b.seeds)), place(8*len(b.pos))
 	l.temp, l.bias, l.mask = place(4*len(b.temp)), place(4*len(b.bias)), place(4*len(b.mask))
 	p := &b.params
 	l.topK, l.topP, l.minP = place(4*len(p.TopK)), place(4*len(p.TopP)), place(4*len(p.MinP))
 	l.inputs = end
-	l.tokens, l.status, l.scores, l.lse = place(4*b.rows), place(4*b.rows), place(4*b.rows), place(4*b.rows)
+	for _, at := range []*int{&l.tokens, &l.status, &l.scores, &l.lse, &l.logProbs} {
+		*at = place(4 * b.rows)
+	}
 	l.total = end
 	return l
 }
@@ -133,6 +136,7 @@ func (s *slot) stage(b *batch, l layout, ld int) {
 		copy(mem[at:], asBytes(b.hidden[row*b.shape.Hidden:(row+1)*b.shape.Hidden]))
 		clear(mem[at+2*b.shape.Hidden : at+2*ld])
 	}
+	copy(mem[l.slots:], asBytes(b.params.Slots))
 	copy(mem[l.seeds:], asBytes(b.seeds))
 	copy(mem[l.pos:], asBytes(b.pos))
 	copy(mem[l.temp:], asBytes(b.temp))
@@ -147,6 +151,7 @@ func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
 	at := func(offset int) uint64 { return uint64(s.dev.Ptr()) + uint64(offset) }
 	return &DeviceArgs{
 		Batch: b.rows, Hidden: at(l.hidden), HiddenLD: ld,
+		Slots: at(l.slots), SlotCount: b.params.SlotCount,
 		Seeds: at(l.seeds), OneSeed: len(b.seeds) == 1, Positions: at(l.pos), OnePosition: len(b.pos) == 1,
 		Draw: b.draw, StreamTag: b.tag,
 		Temperature: at(l.temp), OneTemperature: len(b.temp) == 1,
@@ -154,7 +159,7 @@ func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
 		Mask: at(l.mask), MaskStride: b.maskRow, MaskWords: b.words,
 		TopK: at(l.topK), OneTopK: len(b.params.TopK) == 1, TopP: at(l.topP), OneTopP: len(b.params.TopP) == 1,
 		MinP: at(l.minP), OneMinP: len(b.params.MinP) == 1,
-		Tokens: at(l.tokens), Status: at(l.status), Scores: at(l.scores), LogSumExp: at(l.lse),
+		Tokens: at(l.tokens), Status: at(l.status), Scores: at(l.scores), LogSumExp: at(l.lse), LogProbs: at(l.logProbs),
 	}
 }
 
@@ -179,6 +184,9 @@ func (s *slot) result(b *batch, l layout) *Result {
 	}
 	if s.plan.spec.LogSumExp {
 		res.LogSumExp = floats(l.lse)
+	}
+	if s.plan.spec.LogProb != ir.NoLogProb {
+		res.LogProbs = floats(l.logProbs)
 	}
 	return res
 }

@@ -95,7 +95,8 @@ func TestGPUSmall(t *testing.T) {
 	for _, tile := range []string{"m192n8k64s4c1", "m192n16k64s4c1", "m64n32k64s4c1", "m128n64k64s3c2", "m128n256k64s3c2"} {
 		for _, chain := range []string{"none", "temperature", "softcap=30,bias,mask,temperature", "scale=0.5,bias=rows,mask"} {
 			p := newProblem(rng, 401, 72, 19)
-			for _, spec := range []Spec{{Score: true}, {Score: true, LogSumExp: true, Sampler: ir.Grouped}} {
+			for _, spec := range []Spec{{Score: true}, {Score: true, LogSumExp: true, Sampler: ir.Grouped}, {LogProb: ir.RawLogProb},
+				{LogProb: ir.ProcessedLogProb, LogSumExp: true}, {LogProb: ir.TemperatureLogProb, Sampler: ir.Grouped}} {
 				spec.Chain = mustChain(t, chain)
 				spec.Tile, err = tiling.ParseTile(tile)
 				require.NoError(t, err)
@@ -116,6 +117,10 @@ func sameResult(t *testing.T, want, got *Result, what string) {
 	for i := range want.LogSumExp {
 		require.InDelta(t, want.LogSumExp[i], got.LogSumExp[i], 1e-3, what)
 	}
+	require.Len(t, got.LogProbs, len(want.LogProbs), what)
+	for i := range want.LogProbs {
+		require.InDelta(t, want.LogProbs[i], got.LogProbs[i], 1e-3, what)
+	}
 }
 
 // launched is a plan with everything on the device, for tests of the launch path.
@@ -132,7 +137,7 @@ func newLaunched(t *testing.T, dev *Device, p *problem) *launched {
 }
 
 // withSums is a spec whose kernels have every output and workspace that there is.
-var withSums = Spec{Chain: ir.Chain{Temperature: true}, Sampler: ir.Grouped, Score: true, LogSumExp: true}
+var withSums = Spec{Chain: ir.Chain{Temperature: true}, Sampler: ir.Grouped, Score: true, LogSumExp: true, LogProb: ir.ProcessedLogProb}
 
 func newLaunchedSpec(t *testing.T, dev *Device, p *problem, spec Spec) *launched {
 	spec.MaxBatch = p.n
@@ -153,7 +158,7 @@ func newLaunchedSpec(t *testing.T, dev *Device, p *problem, spec Spec) *launched
 	return &launched{p, l, &DeviceArgs{Batch: p.n, Hidden: upload(t, dev, p.h), Seeds: upload(t, dev, p.rows.Seeds),
 		Positions: upload(t, dev, p.rows.Positions), Temperature: upload(t, dev, p.rows.Temperature),
 		Tokens: upload(t, dev, poison), Status: upload(t, dev, poison), Scores: upload(t, dev, poison),
-		LogSumExp: upload(t, dev, poison)}, ctx, stream}
+		LogSumExp: upload(t, dev, poison), LogProbs: upload(t, dev, poison)}, ctx, stream}
 }
 
 func (l *launched) tokens(t *testing.T) []uint32 { return l.words(t, l.args.Tokens) }
@@ -232,7 +237,7 @@ func TestGPUSumsNeedNoClearing(t *testing.T) {
 	l := newLaunchedSpec(t, dev, newProblem(rand.New(rand.NewPCG(7, 9)), 30000, 64, 13), withSums)
 	scratch := make([]uint32, l.launcher.plan.partialsBytes(l.n)/4)
 	require.NotEmpty(t, scratch)
-	var want []uint32
+	var want, wantLogProbs []uint32
 	for _, bits := range []uint32{0, 0x7fc00000, 0x7f800000, 0xff800000, 0x42c80000} {
 		for i := range scratch {
 			scratch[i] = bits
@@ -240,10 +245,12 @@ func TestGPUSumsNeedNoClearing(t *testing.T) {
 		require.NoError(t, l.ctx.CopyToDevice(l.launcher.partials(), asBytes(scratch)))
 		require.NoError(t, l.launcher.Launch(l.stream.Handle(), l.args))
 		got := l.words(t, l.args.LogSumExp)
+		logProbs := l.words(t, l.args.LogProbs)
 		if want == nil {
-			want = got
+			want, wantLogProbs = got, logProbs
 		}
 		require.Equal(t, want, got, "scratch of %#x", bits)
+		require.Equal(t, wantLogProbs, logProbs, "scratch of %#x", bits)
 	}
 	bad := *l.args
 	bad.LogSumExp = 0

@@ -168,10 +168,14 @@ func (s Spec) validateArtifact() error {
 		return &InputError{"artifact", fmt.Sprintf("the plan wants %s with transform %s", c.Sampler, c.Chain), m.Sampler + " with transform " + m.Transform}
 	case c.Sampler.Random() && m.RNG != ir.NoiseName:
 		return &InputError{"artifact", "this fsgen knows the noise " + ir.NoiseName, m.RNG}
+	case c.Slots != (m.Param(manifest.Slots) != nil):
+		return &InputError{"artifact", "slots: the plan and the kernel both have them, or neither", m.Entry}
 	case s.Score && !s.Artifact.Writes("score"):
 		return &InputError{"artifact", "the plan wants scores, which the kernel does not write", m.Entry}
 	case s.LogSumExp && !s.Artifact.Writes(manifest.LogSumExp):
 		return &InputError{"artifact", "the plan wants the log-sum-exp, which the kernel does not write", m.Entry}
+	case s.LogProb != ir.NoLogProb && m.LogProbMode != s.LogProb.String():
+		return &InputError{"artifact", fmt.Sprintf("the plan wants %s log-probabilities, which the kernel does not write", s.LogProb), m.Entry}
 	}
 	return nil
 }

@@ -35,12 +35,16 @@ func TestKernelsRefuseWhatTheyLack(t *testing.T) {
 	head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 40*8), Hidden: 8}, Vocab: 40, Hidden: 8})
 	require.NoError(t, err)
 	for feature, spec := range map[ir.Feature]Spec{
-		ir.FeaturePenalties:  {Chain: ir.Chain{Penalties: true}},
-		ir.FeatureSparseBias: {Chain: ir.Chain{Bias: ir.BiasSparse}},
-		ir.FeatureIDs:        {Chain: ir.Chain{IDs: true}},
-		ir.FeatureDraws:      {Draws: ir.WithoutReplacement, MaxDraws: 2},
-		ir.FeatureLogProb:    {LogProb: ir.RawLogProb, TopN: 3},
-		ir.FeatureSlots:      {Slots: true},
+		ir.FeaturePenalties:                 {Chain: ir.Chain{Penalties: true}},
+		ir.FeatureSparseBias:                {Chain: ir.Chain{Bias: ir.BiasSparse}},
+		ir.FeatureIDs:                       {Chain: ir.Chain{IDs: true}},
+		ir.FeatureDraws:                     {Draws: ir.WithoutReplacement, MaxDraws: 2},
+		ir.FeatureRank:                      {LogProb: ir.RawLogProb, Rank: true},
+		ir.FeatureTopN:                      {LogProb: ir.RawLogProb, TopN: 3},
+		ir.FeatureListed:                    {LogProb: ir.RawLogProb, ListLogProbs: true},
+		"truncation with log-probabilities": {Truncation: ir.Truncation{TopK: true}, LogProb: ir.RawLogProb},
+		"truncation with slots":             {Truncation: ir.Truncation{TopK: true}, Slots: true},
+		"the log-sum-exp beside log-probabilities of another distribution": {LogProb: ir.RawLogProb, LogSumExp: true, Chain: ir.Chain{Temperature: true}},
 	} {
 		_, err := head.Plan(t.Context(), spec)
 		var missing *UnsupportedError

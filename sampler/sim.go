@@ -154,12 +154,13 @@ type simMemory struct {
 	launch                      sim.Launch
 	tokens, status, scores, lse *sim.Block
 	marks, counts, arrivals     *sim.Block // workspaces of kernels that collect
+	logProbs                    *sim.Block
 }
 
 func newSimMemory(p *simPlan, b *batch) *simMemory {
 	mem, n := sim.NewMemory(), b.rows
 	m := &simMemory{memory: mem, tokens: mem.Alloc("tokens", 4*n), status: mem.Alloc("status", 4*n), scores: mem.Alloc("scores", 4*n),
-		lse: mem.Alloc("lse", 4*n)}
+		lse: mem.Alloc("lse", 4*n), logProbs: mem.Alloc("logprob", 4*n)}
 	put := func(name string, data []byte) uint64 { return mem.Put(name, data).Addr }
 	h := p.head
 	tensor := func(name string, data []uint16, rows int) sim.Tensor {
@@ -169,10 +170,11 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamHidden: tensor("hidden", pad(make([]uint16, n*h.ld), b.hidden, h.shape.Hidden, h.ld), n),
 	}
 	m.launch.Pointers = map[string]uint64{
-		templates.ParamSeeds: put("seeds", asBytes(b.seeds)), templates.ParamPositions: put("positions", asBytes(b.pos)),
+		templates.ParamSlots: put("slots", asBytes(b.params.Slots)), templates.ParamSeeds: put("seeds", asBytes(b.seeds)), templates.ParamPositions: put("positions", asBytes(b.pos)),
 		templates.ParamTemperature: put("temperature", asBytes(b.temp)), templates.ParamBias: put("bias", asBytes(b.bias)),
 		templates.ParamMask: put("mask", asBytes(b.mask)), templates.ParamTokens: m.tokens.Addr, templates.ParamStatus: m.status.Addr,
-		templates.ParamScores: m.scores.Addr, templates.ParamLogSumExp: m.lse.Addr, templates.ParamKeys: put("keys", make([]byte, 8*n)),
+		templates.ParamScores: m.scores.Addr, templates.ParamLogSumExp: m.lse.Addr,
+		templates.ParamLogProb: m.logProbs.Addr, templates.ParamKeys: put("keys", make([]byte, 8*n)),
 		templates.ParamTicket: put("ticket", make([]byte, 4)),
 	}
 	if p.spec.Truncation.Any() {
@@ -185,6 +187,7 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 	}
 	m.launch.Scalars = map[string]uint32{
 		templates.ParamVocab: uint32(h.shape.Vocab), templates.ParamHiddenSize: uint32(h.shape.Hidden), templates.ParamBatch: uint32(n),
+		templates.ParamSlotCount:  uint32(b.params.SlotCount),
 		templates.ParamSeedStride: perRow(len(b.seeds)), templates.ParamPositionStride: perRow(len(b.pos)),
 		templates.ParamTemperatureStride: perRow(len(b.temp)), templates.ParamDraw: b.draw, templates.ParamStreamTag: b.tag,
 		templates.ParamTopKStride: perRow(len(b.params.TopK)), templates.ParamTopPStride: perRow(len(b.params.TopP)),
@@ -215,7 +218,8 @@ func (m *simMemory) complete(spec Spec) error {
 	for _, out := range []struct {
 		*sim.Block
 		asked bool
-	}{{m.tokens, true}, {m.status, true}, {m.scores, spec.Score}, {m.lse, spec.LogSumExp}} {
+	}{{m.tokens, true}, {m.status, true}, {m.scores, spec.Score}, {m.lse, spec.LogSumExp},
+		{m.logProbs, spec.LogProb != ir.NoLogProb}} {
 		if out.asked && !out.Written() {
 			return fmt.Errorf("not all of %s is written", out.Name)
 		}
@@ -254,6 +258,9 @@ func (m *simMemory) result(b *batch, spec Spec) *Result {
 	}
 	if spec.LogSumExp {
 		res.LogSumExp = m.floats(m.lse, b.rows)
+	}
+	if spec.LogProb != ir.NoLogProb {
+		res.LogProbs = m.floats(m.logProbs, b.rows)
 	}
 	return res
 }

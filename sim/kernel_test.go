@@ -83,7 +83,7 @@ type bench struct {
 	mem                    *sim.Memory
 	launch                 sim.Launch
 	tokens, status, scores *sim.Block
-	lse                    *sim.Block
+	lse, logProbs          *sim.Block
 	keys, ticket           *sim.Block
 }
 
@@ -103,16 +103,17 @@ func newBench(p *problem, ctas int) *bench {
 	b.launch.CTAs = ctas
 	b.launch.Tensors = map[string]sim.Tensor{"weights": rows("weights", r.W, p.shape.Vocab), "hidden": rows("hidden", r.H, n)}
 	b.tokens, b.status, b.scores = b.mem.Alloc("tokens", 4*n), b.mem.Alloc("status", 4*n), b.mem.Alloc("scores", 4*n)
-	b.lse = b.mem.Alloc("lse", 4*n)
+	b.lse, b.logProbs = b.mem.Alloc("lse", 4*n), b.mem.Alloc("logprob", 4*n)
 	b.keys, b.ticket = b.mem.Put("keys", make([]byte, 8*n)), b.mem.Put("ticket", make([]byte, 4))
 	b.launch.Pointers = map[string]uint64{
 		"seeds": b.put("seeds", bytesOf(r.Seeds)), "positions": b.put("positions", bytesOf(r.Positions)),
 		"temperature": b.put("temperature", bytesOf(r.Temperature)), "bias": b.put("bias", bytesOf(r.Bias)), "mask": b.put("mask", bytesOf(r.Mask)),
 		"tokens": b.tokens.Addr, "status": b.status.Addr, "scores": b.scores.Addr, "keys": b.keys.Addr, "ticket": b.ticket.Addr,
-		"lse": b.lse.Addr, "lse_partials": b.mem.Alloc("lse_partials", 8*n*ctas).Addr,
+		"lse": b.lse.Addr, "lse_partials": b.mem.Alloc("lse_partials", 16*n*ctas).Addr,
+		"logprob": b.logProbs.Addr, "slots": b.put("slots", bytesOf(r.Slots)),
 	}
 	b.launch.Scalars = map[string]uint32{
-		"vocab": uint32(p.shape.Vocab), "hidden_size": uint32(p.shape.Hidden), "batch": uint32(n), "seed_stride": 1, "position_stride": 1,
+		"vocab": uint32(p.shape.Vocab), "hidden_size": uint32(p.shape.Hidden), "batch": uint32(n), "slot_count": uint32(r.SlotCount), "seed_stride": 1, "position_stride": 1,
 		"temperature_stride": 1, "draw": r.Draw, "stream_tag": r.StreamTag, "bias_stride": uint32(r.BiasStride),
 		"mask_stride": uint32(r.MaskStride), "mask_words": uint32(r.MaskWords),
 	}

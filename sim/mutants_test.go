@@ -234,6 +234,9 @@ func (k *kernelUnderTest) wrong(b *bench) string {
 	if k.wrongSums(b) {
 		return "wrong log-sum-exp"
 	}
+	if k.wrongLogProbs(b) {
+		return "wrong log-probabilities"
+	}
 	for _, w := range []*sim.Block{b.keys, b.ticket} {
 		if slices.ContainsFunc(ints(w), func(v int32) bool { return v != 0 }) {
 			return "workspace not left zero"
@@ -380,6 +383,7 @@ func TestMutants(t *testing.T) {
 		{summedUnderTest(t, arch.SM100, ir.Grouped, "m128n32k64s3c2", transforms, 1100, 72, 40, 16), slices.Concat(groupedFaults, sumFaults, blackwellGroupedFaults)},
 		{summedUnderTest(t, arch.SM90, ir.Gumbel, "m64n32k64s3c1", "temperature", 500, 72, 40, 3), passFaults},
 		{underTest(t, arch.SM90, "m128n32k64s4c1p", transforms, 1100, 328, 30, 2), turnsFaults},
+		{logProbUnderTest(t, arch.SM90, "m128n32k64s5c1", transforms, 700, 72, 40, 3), slices.Concat(logProbFaults, slotFaults)},
 	} {
 		if !raceEnabled {
 			require.Equal(t, notCaught, verdict(t, string(set.k.art.PTX), set.k, 3), "the kernel itself is right")

@@ -113,17 +113,6 @@ func (c *samplers) whereAdding(body func()) {
 	c.f.Place(skip)
 }
 
-// temperatureOf loads a row's temperature.
-func (c *samplers) temperatureOf(row ptx.B32) ptx.F32 {
-	t := c.f.F32("temperature")
-	if c.c.Chain.Temperature {
-		c.f.LdGlobalF32(t, c.perRow(c.temps, row, c.tempStride, 4))
-	} else {
-		c.f.MovF32(t, ptx.F32Imm(1))
-	}
-	return t
-}
-
 // filterTemperature is the temperature of the distribution that a row's filters see.
 func (c *samplers) filterTemperature(row ptx.B32) ptx.F32 {
 	if !c.c.Truncation.TemperatureLast {

@@ -14,6 +14,8 @@ type group struct {
 	gather   func(g *group, i int) element
 	// first is the group's first column past those of columns, codes the bytes of codes before its own.
 	first, codes int
+	// bare leaves out what a row gives its tokens: bias and mask.
+	bare bool
 	// last is set in the last group of a tile; nil where there is one group only.
 	last *ptx.Pred
 }
@@ -63,7 +65,7 @@ func (c *samplers) compare(g group) {
 func (c *samplers) scanOnce(g group) []scanned {
 	elements := c.scan(g)
 	if c.summing() && !c.sums.apart {
-		c.addUp(g, elements)
+		c.addUp(g, c.summed(elements))
 	}
 	return elements
 }
@@ -77,13 +79,16 @@ func (c *samplers) reaches(hit ptx.Pred, elements []scanned) {
 }
 
 // scan computes the scores of a group without noise.
-func (c *samplers) scan(g group) (elements []scanned) {
+func (c *samplers) scan(g group) []scanned { return c.scanBy(g, c.base) }
+
+// scanBy computes what a graph makes of a group's tokens.
+func (c *samplers) scanBy(g group, graph *ir.Graph) (elements []scanned) {
 	records := c.at(g.columns, 16)
 	for i := range g.elements {
 		e := scanned{element: g.gather(&g, i), record: c.loadRecord(records.Off(c.plan.Storage.Rows + 16*(g.first+g.place(i))))}
 		for _, t := range e.tokens {
 			t.in.f[ir.InAlpha], t.in.f[ir.InPad] = e.record.alpha, t.pad
-			e.bases = append(e.bases, lower(c.f, c.base, t.in))
+			e.bases = append(e.bases, lower(c.f, graph, t.in))
 		}
 		elements = append(elements, e)
 	}

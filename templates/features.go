@@ -7,7 +7,7 @@ import (
 )
 
 // features are those that the skeletons build.
-var features = map[ir.Feature]bool{ir.FeatureTopK: true, ir.FeatureTopP: true, ir.FeatureMinP: true}
+var features = map[ir.Feature]bool{ir.FeatureTopK: true, ir.FeatureTopP: true, ir.FeatureMinP: true, ir.FeatureLogProb: true, ir.FeatureSlots: true}
 
 // UnsupportedError names a feature that no kernel has.
 type UnsupportedError struct {
@@ -18,18 +18,28 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("templates: no kernel does %s yet", e.Feature)
 }
 
+// sumsTwice is a combination of features: kernels add up one distribution.
+const sumsTwice ir.Feature = "the log-sum-exp beside log-probabilities of another distribution"
+
 // Supports returns nil, or an *UnsupportedError for the first feature of a computation that no kernel has.
 func Supports(c ir.Computation) error {
+	c = c.Normalize()
 	for _, f := range c.Features() {
 		if !features[f] {
 			return &UnsupportedError{f}
 		}
 	}
-	switch c = c.Normalize(); {
+	switch {
 	case c.Truncation.Any() && c.Sampler != ir.Gumbel:
 		return &UnsupportedError{ir.Feature("truncation with the " + c.Sampler.String() + " sampler")}
 	case c.Truncation.Any() && c.LogSumExp:
 		return &UnsupportedError{"truncation with the log-sum-exp"}
+	case c.Truncation.Any() && c.LogProb != ir.NoLogProb:
+		return &UnsupportedError{"truncation with log-probabilities"}
+	case c.Truncation.Any() && c.Slots:
+		return &UnsupportedError{"truncation with slots"}
+	case c.LogSumExp && c.Summed() != c:
+		return &UnsupportedError{sumsTwice}
 	}
 	return nil
 }

@@ -95,17 +95,17 @@ func (c *samplers) compareBlocks(g group) {
 func (c *samplers) eachElement(g group, elements []scanned, hits, pending ptx.B32) {
 	f := c.f
 	index, column := f.B32("pending_index"), f.B32("column")
-	bases := f.NewF32s("base", len(elements[0].tokens))
+	bases, logits := f.NewF32s("base", len(elements[0].tokens)), c.noLogits(len(elements[0].tokens))
 	again := f.Here("score_element")
 	takeLowest(f, index, pending)
-	c.pickElement(elements, index, bases, column)
+	c.pickElement(elements, index, bases, logits, column)
 	f.AddU32(column, column, g.columns)
 	mine, reached, lanes := f.B32(), f.Pred("mine"), f.B32("lanes")
 	f.ShrU32(mine, hits, index)
 	f.AndB32(mine, mine, ptx.Imm(1))
 	f.SetpU32(ptx.NE, reached, mine, ptx.Imm(0))
 	f.VoteSyncBallotB32(lanes, reached, ptx.Imm(fullWarp))
-	c.scoreBlocks(blockTokens{g.id, bases, elements[0].tokens, column, lanes})
+	c.scoreBlocks(blockTokens{g.id, bases, logits, elements[0].tokens, column, lanes})
 	more := f.Pred("more")
 	f.SetpU32(ptx.NE, more, pending, ptx.Imm(0))
 	f.Bra(again).If(more)
@@ -128,9 +128,17 @@ func (c *samplers) elementBits(elements []scanned) ptx.B32 {
 	return hits
 }
 
-// pickElement gets the scores without noise of the index-th element's tokens, and its place in the group, by an indirect
-// branch.
-func (c *samplers) pickElement(elements []scanned, index ptx.B32, bases []ptx.F32, place ptx.B32) {
+// noLogits are registers for the logits of an element's tokens, where they are added up by other scores than bases.
+func (c *samplers) noLogits(n int) []ptx.F32 {
+	if !c.logProbs() || !c.sumsApart() {
+		return nil
+	}
+	return c.f.NewF32s("logit", n)
+}
+
+// pickElement gets the scores without noise of the index-th element's tokens, their logits if there are registers for them,
+// and its place in the group, by an indirect branch.
+func (c *samplers) pickElement(elements []scanned, index ptx.B32, bases, logits []ptx.F32, place ptx.B32) {
 	f := c.f
 	var labels []*ptx.Label
 	for range elements {
@@ -142,6 +150,9 @@ func (c *samplers) pickElement(elements []scanned, index ptx.B32, bases []ptx.F3
 		f.Place(labels[i])
 		for j := range bases {
 			f.MovF32(bases[j], e.bases[j])
+		}
+		for j := range logits {
+			f.MovF32(logits[j], e.tokens[j].in.f[ir.InLogit])
 		}
 		f.MovB32(place, ptx.Imm(int64(e.offset)))
 		if i < len(elements)-1 {
@@ -155,6 +166,7 @@ func (c *samplers) pickElement(elements []scanned, index ptx.B32, bases []ptx.F3
 type blockTokens struct {
 	id      ptx.B32   // the thread's first token
 	bases   []ptx.F32 // the thread's scores without noise
+	logits  []ptx.F32 // and its logits (noLogits)
 	tokens  []candidate
 	column  ptx.B32 // of the tile
 	reached ptx.B32 // the lanes whose bounds reach their rows' thresholds
@@ -180,6 +192,9 @@ func (c *samplers) scoreBlocks(t blockTokens) {
 	leads := f.Pred("leads")
 	f.SetpAndU32(ptx.EQ, leads, b.place(f, c.lane), ptx.Imm(0), counts)
 	c.commit(t.column, scoreKey(f, score, id, leads))
+	if c.logProbs() {
+		c.noteBlock(t, scoreKey(f, score, id, counts), id, c.summedScores(t, bases, row))
+	}
 	f.Place(next)
 }
 

@@ -49,10 +49,7 @@ func (c *samplers) rowInputs(t *tokenInputs, tokens []candidate, columns ptx.B32
 	if c.c.Chain.Bias != ir.BiasMatrix && !c.c.Chain.Mask {
 		return
 	}
-	row, active := f.B32("batch_row"), f.Pred("active")
-	f.MadLoU32(row, c.column, ptx.Imm(c.t.N), columns)
-	f.AddU32(row, row, ptx.Imm(offset))
-	f.SetpU32(ptx.LT, active, row, c.batch)
+	row, active := c.parametersOf(columns, offset)
 	if c.c.Chain.Bias == ir.BiasMatrix {
 		addr := f.B64()
 		f.MadWideU32(addr, row, c.biasStride, t.biasAddr)

@@ -98,6 +98,12 @@ func EntryName(archName string, t tiling.Tile, c ir.Computation, o Options) stri
 	if c.LogSumExp {
 		text += "_lse"
 	}
+	if c.LogProb != ir.NoLogProb {
+		text += "_logprob_" + c.LogProb.String()
+	}
+	if c.Slots {
+		text += "_slots"
+	}
 	if o.Layout() != manifest.RowMajor {
 		text += "_" + string(o.Layout())
 	}
@@ -122,6 +128,7 @@ func EntryName(archName string, t tiling.Tile, c ir.Computation, o Options) stri
 type signature struct {
 	f      *ptx.Func
 	params []manifest.Param
+	sets   string // what says how many sets of rows' parameters there are
 }
 
 func (s *signature) add(p manifest.Param) { s.params = append(s.params, p) }

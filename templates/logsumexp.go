@@ -13,7 +13,14 @@ import (
 
 // sumGraphs are what it takes.
 type sumGraphs struct {
-	exponent, power, rescaled, logSum *ir.Graph
+	base, counted                              *ir.Graph // a token's score without noise, as it is added up; of one that counts
+	exponent, power, rescaled, logSum, logProb *ir.Graph
+}
+
+func newSumGraphs(c ir.Computation) sumGraphs {
+	s := c.Summed()
+	return sumGraphs{base: ir.Base(s), counted: ir.Counted(s), exponent: ir.Exponent(s), power: ir.Power(), rescaled: ir.Rescaled(s), logSum: ir.LogSum(c),
+		logProb: ir.LogProbability(c)}
 }
 
 // sums is what a thread knows of its pairs.
@@ -39,10 +46,41 @@ const sumBytes = 4
 func (c *skeleton) summing() bool { return addsUp(c.c) }
 
 // addsUp reports whether a computation needs the sums of the rows: to tell, or for the mass that top-p is a share of.
-func addsUp(c ir.Computation) bool { return c.LogSumExp || collects(c) && c.Truncation.TopP }
+func addsUp(c ir.Computation) bool { return c.Sums() || collects(c) && c.Truncation.TopP }
 
 // scaledSums reports whether rows have a scale of their own.
-func (c *skeleton) scaledSums() bool { return c.summing() && c.c.RowScales() }
+func (c *skeleton) scaledSums() bool { return c.summing() && c.c.Summed().RowScales() }
+
+// logProbs reports whether the kernel gives tokens' log-probabilities.
+func (c *skeleton) logProbs() bool { return c.c.LogProb != ir.NoLogProb }
+
+// sumsApart reports whether what is added up are not the scores without noise that are compared.
+func (c *skeleton) sumsApart() bool { return c.summing() && c.c.Summed() != c.c }
+
+// scanSums is the scan of a group that is only added up.
+func (c *samplers) scanSums(g group) []scanned {
+	if !c.sumsApart() {
+		return c.scan(g)
+	}
+	g.bare = true
+	return c.scanBy(g, c.sum.base)
+}
+
+// summed are a group's elements with what is added up of their tokens.
+func (c *samplers) summed(elements []scanned) []scanned {
+	if !c.sumsApart() {
+		return elements
+	}
+	var out []scanned
+	for _, e := range elements {
+		e.bases = nil
+		for _, t := range e.tokens {
+			e.bases = append(e.bases, lower(c.f, c.sum.base, t.in))
+		}
+		out = append(out, e)
+	}
+	return out
+}
 
 // beginSums finds the pairs of a warp, and the one of a group's elements that the thread keeps.
 func (c *samplers) beginSums(set ptx.B32, elements int, place func(element ptx.B32) ptx.B32) {
@@ -172,12 +210,17 @@ func (c *samplers) exponents(elements []scanned, scales, references []ptx.F32) (
 }
 
 // sumCaps are +inf for tokens that count, and -inf for those past the tile: there anything may stand, and pad makes no -inf of
-// a NaN. The smaller of a NaN and a cap is the cap; the sum of a row that has a NaN of its own is not told.
+// a NaN. The smaller of a NaN and a cap is the cap; the sum of a row that has a NaN of its own is not told. For
+// log-probabilities a token of +inf counts as ir.InfiniteOctaves.
 func (c *samplers) sumCaps(tokens []candidate) (caps []ptx.F32) {
 	f := c.f
 	for _, t := range tokens {
 		counts, most, least, limit := f.Pred("counts"), f.F32(), f.F32(), f.F32("sum_cap")
-		f.MovB32(most, ptx.Imm(floatInf))
+		if c.logProbs() {
+			f.MovF32(most, ptx.F32Imm(ir.InfiniteOctaves))
+		} else {
+			f.MovB32(most, ptx.Imm(floatInf))
+		}
 		f.MovB32(least, ptx.Imm(floatMinusInf))
 		f.SetpF32(ptx.EQ, counts, t.pad, ptx.F32Imm(0))
 		f.SelpF32(limit, most, least, counts)

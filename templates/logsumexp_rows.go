@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
 )
 
@@ -61,8 +62,8 @@ func (c *samplers) emptySums(inTile ptx.B32) {
 }
 
 // publishSums joins a row's pairs in the order of their sets, and leaves what they come to in the CTA's place of the row's
-// partial sums.
-func (c *samplers) publishSums(inTile, row ptx.B32, active ptx.Pred) {
+// partial sums, with the token that the row's key names where log-probabilities are asked for.
+func (c *samplers) publishSums(inTile, row ptx.B32, key ptx.B64, active ptx.Pred) {
 	f := c.f
 	at, scale := c.at(inTile, sumBytes), f.F32("scale")
 	if c.scaledSums() {
@@ -81,6 +82,14 @@ func (c *samplers) publishSums(inTile, row ptx.B32, active ptx.Pred) {
 	}
 	cta := f.B32("cta")
 	f.MovB32(cta, ptx.CtaidX)
+	if c.logProbs() {
+		record := f.NewB32s("partial", 2)
+		f.MovB32(record[0], total.largest)
+		f.MovB32(record[1], total.sum)
+		record = append(record, c.noted(inTile, key)...)
+		f.StGlobalV4B32(c.partial(row, cta), record).If(active)
+		return
+	}
 	f.StGlobalV2F32(c.partial(row, cta), []ptx.F32{total.largest, total.sum}).If(active)
 }
 
@@ -90,14 +99,14 @@ func (c *samplers) partial(row, cta ptx.B32) ptx.B64 {
 	index, ctas, addr := f.B32(), f.B32("ctas"), f.B64("partial_addr")
 	f.MovB32(ctas, ptx.NctaidX)
 	f.MadLoU32(index, row, ctas, cta)
-	f.MadWideU32(addr, index, ptx.Imm(2*sumBytes), c.partials)
+	f.MadWideU32(addr, index, ptx.Imm(manifest.PartialBytes(c.logProbs())), c.partials)
 	return addr
 }
 
 // partialsAtOnce is the pairs that a lane has on their way at a time; two rounds serve every GPU that there is.
 const partialsAtOnce = 4
 
-// writeSums is the last CTA's: a warp joins a row's partial sums, in a fixed order, and writes the log-sum-exp.
+// writeSums is the last CTA's: a warp joins a row's partial sums, in a fixed order, and writes what is asked for.
 func (c *samplers) writeSums() {
 	f := c.f
 	f.Comment("Join the partial sums: a warp takes a row at a time.")
@@ -112,7 +121,8 @@ func (c *samplers) writeSums() {
 	f.SetpU32(ptx.GE, past, row, c.batch)
 	f.Bra(done).If(past)
 	tau, scale := c.sumConstants(row)
-	total := c.joinPartials(row, scale)
+	token := c.seek(row)
+	total := c.joinPartials(row, scale, token)
 	for step := warpSize / 2; step > 0; step /= 2 {
 		other := pair{f.F32(), f.F32()}
 		f.ShflSyncBflyB32(other.largest, total.largest, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
@@ -127,6 +137,9 @@ func (c *samplers) writeSums() {
 	if c.c.LogSumExp {
 		c.writeLogSum(out, row, total, tau, first)
 	}
+	if token != nil {
+		c.writeLogProb(row, total, tau, scale, token.share(f), first)
+	}
 	f.AddU32(row, row, ptx.Imm(c.plan.Pipeline.Samplers/warpSize))
 	f.Bra(loop)
 	f.Place(done)
@@ -139,7 +152,7 @@ func (c *samplers) writeLogSum(out ptx.B64, row ptx.B32, total pair, tau ptx.F32
 	if c.scaledSums() {
 		top = quotient(f, top, tau)
 	}
-	lse := lower(f, c.sum.logSum, inputs{f: map[ir.Input]ptx.F32{ir.InTop: top, ir.InMass: total.sum}})
+	lse := lower(f, c.sum.logSum, inputs{f: map[ir.Input]ptx.F32{ir.InTop: top, ir.InLargest: total.largest, ir.InMass: total.sum}})
 	f.StGlobalF32(rowAddr(f, out, row), lse).If(first)
 }
 
@@ -157,8 +170,8 @@ func (c *samplers) sumConstants(row ptx.B32) (tau, scale ptx.F32) {
 	return tau, c.rowScale(tau)
 }
 
-// joinPartials joins every 32nd of a row's partial sums, from the lane's number on.
-func (c *samplers) joinPartials(row ptx.B32, scale ptx.F32) pair {
+// joinPartials joins every 32nd of a row's partial sums, from the lane's number on, and looks among them for the row's token.
+func (c *samplers) joinPartials(row ptx.B32, scale ptx.F32, token *found) pair {
 	f := c.f
 	total, has := emptyPair(f), c.contributors(row)
 	cta, ctas, more, end := f.B32("cta"), f.B32("ctas"), f.Pred("more"), f.Label("partials_joined")
@@ -172,7 +185,11 @@ func (c *samplers) joinPartials(row ptx.B32, scale ptx.F32) pair {
 	for range partialsAtOnce {
 		p, there := emptyPair(f), has(cta)
 		f.SetpAndU32(ptx.LT, there, cta, ctas, there)
-		f.LdGlobalV2F32([]ptx.F32{p.largest, p.sum}, c.partial(row, cta)).If(there)
+		if token != nil {
+			c.loadPartial(p, token, c.partial(row, cta), there)
+		} else {
+			f.LdGlobalV2F32([]ptx.F32{p.largest, p.sum}, c.partial(row, cta)).If(there)
+		}
 		f.AddU32(cta, cta, ptx.Imm(warpSize))
 		parts = append(parts, p)
 	}

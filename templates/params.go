@@ -15,6 +15,8 @@ const (
 	ParamVocab             = "vocab"
 	ParamHiddenSize        = "hidden_size"
 	ParamBatch             = "batch"
+	ParamSlots             = manifest.Slots
+	ParamSlotCount         = "slot_count"
 	ParamSeeds             = "seeds"
 	ParamSeedStride        = "seed_stride"
 	ParamPositions         = "positions"
@@ -33,6 +35,7 @@ const (
 	ParamScores            = "scores"
 	ParamLogSumExp         = manifest.LogSumExp
 	ParamPartials          = manifest.Partials
+	ParamLogProb           = manifest.LogProb
 	ParamTopK              = "top_k"
 	ParamTopKStride        = "top_k_stride"
 	ParamTopP              = "top_p"
@@ -54,6 +57,7 @@ type params struct {
 	signature
 	weights, hidden     ptx.Param
 	vocab, width, batch ptx.Param
+	slots, slotCount    ptx.Param
 
 	seeds, seedStride         ptx.Param
 	positions, positionStride ptx.Param
@@ -68,12 +72,13 @@ type params struct {
 	arrivals                                  ptx.Param
 
 	tokens, status, scores ptx.Param
-	logSumExp, partials    ptx.Param
+	logSumExp, logProb     ptx.Param
+	partials               ptx.Param
 	keys, ticket           ptx.Param
 }
 
 func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *params {
-	s := &params{signature: signature{f: f}}
+	s := &params{signature: signature{f: f, sets: ParamBatch}}
 	if o.Layout() == manifest.Packed {
 		s.weights = s.pointer(ParamPackedWeights, "bf16", "vocab x hidden_size, packed", "read")
 	} else {
@@ -81,6 +86,10 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	}
 	s.hidden = s.tensorMap(ParamHidden, ParamBatch, hiddenShare(plan.Tile), o.TensorMaps)
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
+	if c.Slots {
+		s.slots, s.slotCount = s.pointer(ParamSlots, "i32", "batch", "read"), s.scalar(ParamSlotCount)
+		s.sets = ParamSlotCount
+	}
 	if c.Sampler.Random() {
 		s.seeds, s.seedStride = s.rows(ParamSeeds, "u64", ParamSeedStride)
 		s.positions, s.positionStride = s.rows(ParamPositions, "u64", ParamPositionStride)
@@ -99,7 +108,11 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	if c.LogSumExp {
 		s.logSumExp = s.pointer(ParamLogSumExp, "f32", "batch", "write")
 	}
-	if addsUp(c) {
+	switch {
+	case c.LogProb != ir.NoLogProb:
+		s.logProb = s.pointer(ParamLogProb, "f32", "batch", "write")
+		s.partials = s.pointer(ParamPartials, "u32", "batch x ctas x 4", "scratch")
+	case addsUp(c):
 		s.partials = s.pointer(ParamPartials, "f32", "batch x ctas x 2", "scratch")
 	}
 	if collects(c) {
@@ -119,9 +132,9 @@ func hiddenShare(t tiling.Tile) int {
 	return t.N / t.Cluster
 }
 
-// rows declares a pointer to one value a row, and its stride.
+// rows declares a pointer to one value a row, or slot, and its stride.
 func (s *signature) rows(name, element, stride string) (pointer, strideParam ptx.Param) {
-	return s.pointer(name, element, "batch x "+stride, "read"), s.scalar(stride)
+	return s.pointer(name, element, s.sets+" x "+stride, "read"), s.scalar(stride)
 }
 
 func (s *params) addBiasAndMask(c ir.Computation) {
@@ -129,11 +142,11 @@ func (s *params) addBiasAndMask(c ir.Computation) {
 	case ir.BiasVector:
 		s.bias = s.pointer(ParamBias, "f32", "vocab", "read")
 	case ir.BiasMatrix:
-		s.bias = s.pointer(ParamBias, "f32", "batch x bias_stride, vocab of each", "read")
+		s.bias = s.pointer(ParamBias, "f32", s.sets+" x bias_stride, vocab of each", "read")
 		s.biasStride = s.scalar(ParamBiasStride)
 	}
 	if c.Chain.Mask {
-		s.mask = s.pointer(ParamMask, "u32", "batch x mask_stride, mask_words of each", "read")
+		s.mask = s.pointer(ParamMask, "u32", s.sets+" x mask_stride, mask_words of each", "read")
 		s.maskStride, s.maskWords = s.scalar(ParamMaskStride), s.scalar(ParamMaskWords)
 	}
 }

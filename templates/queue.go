@@ -175,7 +175,10 @@ func (c *samplers) refine() {
 	if c.collecting() {
 		key = c.collect(column, id, in, score, key)
 	}
-	c.commit(column, key)
+	raised := c.commit(column, key)
+	if c.logProbs() {
+		c.noteToken(column, key, raised, id, c.summedScore(in))
+	}
 }
 
 // fullInputs are those of the score of one token for one row.
@@ -231,8 +234,8 @@ func (c *samplers) noiseInputs(in inputs, id, column ptx.B32) {
 	f.SetpU32(ptx.EQ, in.p[ir.InFirst], place, state.first(f))
 }
 
-// commit raises a row's key and its threshold.
-func (c *samplers) commit(column ptx.B32, key ptx.B64) {
+// commit raises a row's key and its threshold. It returns whether it found the key to be larger.
+func (c *samplers) commit(column ptx.B32, key ptx.B64) ptx.Pred {
 	f := c.f
 	addr, record := c.at(column, 8).Off(c.plan.Storage.Keys), c.at(column, 16)
 	old, raise := f.B64("old"), f.Pred("raise")
@@ -243,4 +246,5 @@ func (c *samplers) commit(column ptx.B32, key ptx.B64) {
 	f.MaxU64(best, key, old)
 	f.MovUnpackB64(low, high, best)
 	c.raise(record, high, raise)
+	return raise
 }

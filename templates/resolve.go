@@ -69,7 +69,7 @@ type resolver struct {
 func newResolve(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, name string) *Stage {
 	f := m.Entry(name)
 	f.Reqntid(resolveThreads, 1, 1)
-	r := &resolver{f: f, c: c, sig: signature{f: f}}
+	r := &resolver{f: f, c: c, sig: signature{f: f, sets: ParamBatch}}
 	r.labels.done = f.Label("done")
 	r.begin(shared)
 	r.skipOthers()

@@ -76,7 +76,7 @@ func (c *samplers) publishRow(inTile, row ptx.B32) {
 	f.SetpU32(ptx.LT, active, row, c.batch)
 	f.RedGlobalMaxU64(addr, key, ptx.RelaxedGPU).If(active)
 	if c.summing() {
-		c.publishSums(inTile, row, active)
+		c.publishSums(inTile, row, key, active)
 	}
 }
 
@@ -114,14 +114,20 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	if c.collecting() {
 		list = c.emptyList()
 	}
+	var slot ptx.B32
+	if c.c.Slots {
+		slot = f.B32("kept_slot")
+		f.MovB32(slot, imm(f, noSlot))
+	}
 	idle, store := f.Pred("idle"), f.Label("store_row")
 	f.SetpU32(ptx.GE, idle, row, c.batch)
 	f.Bra(store).If(idle)
+	place := c.findSlot(row, high, low, slot, store)
 	if c.c.Sampler.Random() {
-		c.rowConstants(row, noise)
+		c.rowConstants(place, noise)
 	}
 	if c.c.Chain.Temperature {
-		c.rowTemperature(row, r.alpha, r.tau, high, low)
+		c.rowTemperature(place, r.alpha, r.tau, high, low)
 	}
 	sumTau := r.tau
 	if c.collecting() {
@@ -144,6 +150,10 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	if c.collecting() {
 		c.storeList(inTile, list)
 	}
+	if c.keepsSlots() {
+		f.StSharedB32(c.at(inTile, slotBytes).Off(c.plan.Storage.Slots), slot)
+	}
+	c.clearWinners(inTile)
 	f.StSharedV2B32(c.at(inTile, 8).Off(c.plan.Storage.Keys), []ptx.B32{low, high})
 	f.StSharedV4F32(c.at(inTile, 16).Off(c.plan.Storage.Rows), []ptx.F32{r.alpha, r.tau, r.threshold, r.cap})
 	if c.c.Sampler.Random() {
@@ -161,7 +171,7 @@ func (c *samplers) openThreshold() int64 {
 	return floatNaN
 }
 
-// rowConstants computes the words that the calls of a row share.
+// rowConstants computes the words that the calls of a row share, of the parameters in its place.
 func (c *samplers) rowConstants(row ptx.B32, out []ptx.B32) {
 	f := c.f
 	seed, position := f.NewB32s("seed", 2), f.NewB32s("position", 2)
@@ -272,13 +282,21 @@ func (c *samplers) writeResults() {
 	if c.c.Score {
 		f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.scores, "scores"), row), c.finalScore(row, high, ok))
 	}
-	if c.c.LogSumExp { // those of rows without a token are none either
-		nan := f.F32()
-		f.MovB32(nan, ptx.Imm(floatNaN))
-		f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.logSumExp, "lse"), row), nan).IfNot(ok)
+	if c.c.LogSumExp {
+		c.withdraw(c.sig.logSumExp, "lse", row, ok)
+	}
+	if c.logProbs() {
+		c.withdraw(c.sig.logProb, "logprob", row, ok)
 	}
 	f.AddU32(row, row, ptx.Imm(c.plan.Pipeline.Samplers))
 	f.Bra(loop)
+}
+
+// withdraw makes a row's number NaN if the row has no token.
+func (c *samplers) withdraw(out ptx.Param, name string, row ptx.B32, ok ptx.Pred) {
+	nan := c.f.F32()
+	c.f.MovB32(nan, ptx.Imm(floatNaN))
+	c.f.StGlobalF32(rowAddr(c.f, loadPointer(c.f, out, name), row), nan).IfNot(ok)
 }
 
 func rowAddr(f *ptx.Func, base ptx.B64, row ptx.B32) ptx.B64 {
@@ -308,8 +326,7 @@ func (c *samplers) finalScore(row, high ptx.B32, ok ptx.Pred) ptx.F32 {
 	f := c.f
 	s := scoreThreshold(f, high)
 	if c.c.Chain.Temperature {
-		t, scaled := f.F32("temperature"), f.Pred("scaled")
-		f.LdGlobalF32(t, c.perRow(c.temps, row, c.tempStride, 4))
+		t, scaled := c.temperatureOf(row), f.Pred("scaled")
 		f.SetpF32(ptx.GT, scaled, t, ptx.F32Imm(0))
 		below := f.Pred("below_one")
 		f.SetpAndF32(ptx.LT, below, t, ptx.F32Imm(1), scaled)

@@ -3,7 +3,6 @@ package templates
 import (
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/ptx"
-	"github.com/fsgen/fsgen/tiling"
 )
 
 // samplers are the threads that sample: what they know, whatever the architecture.
@@ -15,7 +14,8 @@ type samplers struct {
 	maskBase, biasBase        ptx.B64
 	maskStride, maskWords     ptx.B32
 	biasStride                ptx.B32
-	keys                      ptx.B64
+	keys, slots               ptx.B64
+	slotCount                 ptx.B32
 	seeds, positions, temps   ptx.B64
 	seedStride, posStride     ptx.B32
 	tempStride, draw, tagWord ptx.B32
@@ -34,7 +34,7 @@ type samplers struct {
 	rowInTile    ptx.B32  // the thread's first row in the tile
 	fresh        ptx.B32  // 1 while the rows have seen no tile yet
 	final        ptx.Pred // the rows will see no other tile
-	queue, count ptx.B32  // the warp's candidates that wait for their scores, and their number
+	queue, count ptx.B32  // address of what the warp has to itself, short of the storage's offsets; the candidates that wait there
 	codes        ptx.B32  // address of the warp's codes, short of the storage's offset
 }
 
@@ -49,6 +49,9 @@ func (c *samplers) loadParams() {
 	c.keys = loadPointer(f, s.keys, "keys")
 	if c.summing() {
 		c.partials = loadPointer(f, s.partials, "lse_partials")
+	}
+	if c.c.Slots {
+		c.slots, c.slotCount = loadPointer(f, s.slots, "slots"), loadU32(f, s.slotCount, "slot_count")
 	}
 	if c.c.Sampler.Random() {
 		c.seeds, c.seedStride = loadPointer(f, s.seeds, "seeds"), loadU32(f, s.seedStride, "seed_stride")
@@ -90,8 +93,8 @@ func (c *samplers) begin() {
 		f.AndB32(c.member, c.thread, ptx.Imm(c.plan.Pipeline.Team-1))
 		f.MovB32(c.turn, ptx.Imm(0))
 	}
-	if c.queues() {
-		f.MadLoU32(c.queue, warp, ptx.Imm(entryBytes*tiling.QueueEntries), c.smem)
+	if c.plan.Storage.Own > 0 {
+		f.MadLoU32(c.queue, warp, ptx.Imm(c.plan.Storage.Own), c.smem)
 	}
 	f.MadLoU32(c.codes, warp, ptx.Imm(wordBytes*c.plan.Pipeline.CodeWords), c.smem)
 	if c.collecting() {

@@ -78,7 +78,7 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 		k.grouped = groupedGraphs{term: ir.BlockTerm(c), block: ir.BlockScore(c), race: ir.Race(c)}
 	}
 	if addsUp(c) {
-		k.sum = sumGraphs{exponent: ir.Exponent(c), power: ir.Power(), rescaled: ir.Rescaled(c), logSum: ir.LogSum()}
+		k.sum = newSumGraphs(c)
 	}
 	return k, m, shared
 }

@@ -114,7 +114,7 @@ func (c *tensorSampler) epilogue(t *laneTile, buffer ptx.B32) {
 	c.seedBests(func(body func(g group)) { c.eachGroup(t, buffer, "floor_group", body) })
 	if c.summing() { // in a pass of its own: with what the comparison keeps of 16 columns there are not registers enough
 		c.whereAdding(func() {
-			c.eachGroup(t, buffer, "sum_group", func(g group) { c.addUpAll(g, c.scan(g)) })
+			c.eachGroup(t, buffer, "sum_group", func(g group) { c.addUpAll(g, c.scanSums(g)) })
 		})
 	}
 	c.eachGroup(t, buffer, "epilogue_group", c.compare)
@@ -152,10 +152,13 @@ func (c *tensorSampler) groupOf(t *laneTile, raw []ptx.B32, columns, codes ptx.B
 		f.LdSharedV4B32(words[4:], codes.Off(c.plan.Storage.Codes+16))
 	}
 	place := func(i int) int { return i }
-	return group{columns: columns, id: t.ids[0], elements: len(raw), place: place, last: last, gather: func(_ *group, i int) element {
+	return group{columns: columns, id: t.ids[0], elements: len(raw), place: place, last: last, gather: func(g *group, i int) element {
 		z := f.F32("z")
 		f.MovB32(z, raw[i])
 		e := element{offset: i, tokens: []candidate{{in: newInputs(z), pad: t.pad}}}
+		if g.bare {
+			return e
+		}
 		c.rowInputs(&t.tokenInputs, e.tokens, columns, i, []ptx.B32{c.maskBit})
 		if c.c.Sampler.Random() {
 			e.code = codeValue(f, words[i/4*2], i%4)

@@ -91,7 +91,7 @@ func (c *consumer) epilogue(t tiles) {
 		c.whereAdding(func() {
 			every := f.B32("groups")
 			f.MovB32(every, all)
-			c.eachGroup(t, every, "sum_group", func(g group) { c.addUpAll(g, c.scan(g)) })
+			c.eachGroup(t, every, "sum_group", func(g group) { c.addUpAll(g, c.scanSums(g)) })
 		})
 	}
 	c.eachGroup(t, hit, "epilogue_group", c.compare)
@@ -201,13 +201,16 @@ func (c *consumer) groupOf(t *tile, z []ptx.F32, columns, codes ptx.B32) group {
 	g.place = func(i int) int { return 8*(i/2) + i%2 }
 	var words []ptx.B32
 	g.gather = func(g *group, i int) element {
-		if c.c.Sampler.Random() && i == 0 {
+		if c.c.Sampler.Random() && i == 0 && !g.bare {
 			words = f.NewB32s("code_words", 2)
 			f.LdSharedV2B32(words, codes.Off(c.plan.Storage.Codes+g.codes))
 		}
 		at := 4*(i/2) + i%2
 		e := element{offset: g.place(i), tokens: []candidate{
 			{in: newInputs(z[at]), pad: t.pads[0]}, {in: newInputs(z[at+2]), pad: t.pads[1], below: 8}}}
+		if g.bare {
+			return e
+		}
 		c.rowInputs(&t.tokenInputs, e.tokens, columns, g.place(i), c.maskBit[:])
 		if c.c.Sampler.Random() {
 			e.code = codeValue(f, words[0], i)
@@ -218,11 +221,11 @@ func (c *consumer) groupOf(t *tile, z []ptx.F32, columns, codes ptx.B32) group {
 	return g
 }
 
-// beginSums finds the warp's pairs. A group that is entered only where it has a hit is added up elsewhere, and one whose rows may be listed, for
-// which there are not registers enough.
+// beginSums finds the warp's pairs. A group that is entered only where it has a hit is added up elsewhere, and so are one whose rows
+// may be listed, and scores that the comparison has no use for: for both there are not registers enough.
 func (c *consumer) beginSums() {
 	elements := min(len(c.acc), perGroup) / 2
-	c.sums.apart = (c.cheap() || c.collecting()) && len(c.acc) > perGroup
+	c.sums.apart = (c.cheap() || c.collecting() || c.sumsApart()) && len(c.acc) > perGroup
 	set := c.f.B32("sum_set")
 	c.f.ShrU32(set, c.thread, ptx.Imm(5))
 	c.samplers.beginSums(set, elements, func(element ptx.B32) ptx.B32 {

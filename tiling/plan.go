@@ -41,12 +41,17 @@ type Storage struct {
 	Rows  int // offset of the rows' records for the epilogue, 16 bytes each: a, t, threshold, cap
 	Keys  int // offset of the rows' best keys, 8 bytes each
 	Lists int // offset of what rows that truncation narrows have besides, 16 bytes each: marks, the true a and t
+	Slots int // offset of the rows' slots, 4 bytes each, where bias or mask have slots
 	// For the log-sum-exp: offset of the rows' scales, 4 bytes each, and of SumSets times a reference and then a sum for
 	// each row, 4 bytes each.
 	Scales, Sums int
 
 	Codes int // offset of the codes of the noise and the places of the blocks' first tokens, a byte each for each block and row
-	Queue int // offset of the candidates that wait for their scores, QueueEntries of 16 bytes a sampling warp; grouped sampling has none
+	// What a sampling warp has to itself, Own bytes: at offset Queue the candidates that wait for their scores, QueueEntries of 16
+	// bytes, which grouped sampling has none of; at offset Winners, for the log-probability, 8 bytes for each row: the id and
+	// the score without noise of its last best token. Offsets are the first warp's.
+	Queue, Winners, Own int
+
 	Full  int // offset of the "stage is full" barriers, 8 bytes each
 	Empty int // offset of the "stage is empty" barriers
 	Flag  int // offset of the word that tells the last CTA
@@ -78,6 +83,8 @@ const (
 	rowBytes     = 16
 	keyBytes     = 8
 	sumBytes     = 4
+	winnerBytes  = 8
+	slotBytes    = 4
 	entryBytes   = 16
 	flagBytes    = 16
 )
@@ -205,6 +212,22 @@ func widthRule(least int) string {
 	return "N is a multiple of 16 up to 256"
 }
 
+// queueBytes is a warp's queue.
+func queueBytes(c ir.Computation) int {
+	if c.Sampler == ir.Grouped {
+		return 0
+	}
+	return entryBytes * QueueEntries
+}
+
+// ownBytes is all that a sampling warp has to itself.
+func ownBytes(t Tile, c ir.Computation) int {
+	if c.LogProb == ir.NoLogProb {
+		return queueBytes(c)
+	}
+	return queueBytes(c) + winnerBytes*t.N
+}
+
 func newStorage(p *Plan, c ir.Computation) Storage {
 	t := p.Tile
 	s := Storage{WeightStage: t.M * swizzleBytes, HiddenStage: t.N * swizzleBytes}
@@ -222,17 +245,21 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 	}
 	s.Rows = place(rowBytes * t.N)
 	s.Keys = place(keyBytes * t.N)
+	if c.Slots && (c.Chain.Mask || c.Chain.Bias == ir.BiasMatrix) {
+		s.Slots = place(slotBytes * t.N)
+	}
 	if c.Truncation.Any() {
 		s.Lists = place(rowBytes * t.N)
 	}
-	if c.LogSumExp || c.Truncation.TopP {
-		if c.RowScales() {
+	if c.Sums() || c.Truncation.TopP {
+		if c.Summed().RowScales() {
 			s.Scales = place(sumBytes * t.N)
 		}
 		s.Sums = place(2 * sumBytes * t.N * p.Pipeline.SumSets)
 	}
-	if c.Sampler != ir.Grouped {
-		s.Queue = place(entryBytes * QueueEntries * p.Pipeline.Samplers / warpThreads)
+	if s.Own = ownBytes(t, c); s.Own > 0 {
+		s.Queue = place(s.Own * p.Pipeline.Samplers / warpThreads)
+		s.Winners = s.Queue + queueBytes(c)
 	}
 	s.Full = place(barrierBytes * t.Stages)
 	s.Empty = place(barrierBytes * t.Stages)

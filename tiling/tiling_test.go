@@ -28,6 +28,18 @@ func summed(c ir.Computation) ir.Computation {
 	return c
 }
 
+// logProb asks for log-probabilities too.
+func logProb(c ir.Computation, mode ir.LogProb) ir.Computation {
+	c.LogProb = mode
+	return c
+}
+
+// slotted gives rows their parameters by slots.
+func slotted(c ir.Computation) ir.Computation {
+	c.Slots = true
+	return c
+}
+
 // everyPlan calls f with every plan that exists, over all tiles and the computations that differ in what they store.
 func everyPlan(t *testing.T, f func(*Plan, ir.Computation)) {
 	t.Helper()
@@ -35,6 +47,8 @@ func everyPlan(t *testing.T, f func(*Plan, ir.Computation)) {
 	for _, c := range []ir.Computation{
 		computation(t, ir.Gumbel, "none"), computation(t, ir.Gumbel, "temperature"), computation(t, ir.Greedy, "temperature"),
 		computation(t, ir.Grouped, "temperature"), summed(computation(t, ir.Grouped, "none")), summed(computation(t, ir.Gumbel, "temperature")),
+		logProb(computation(t, ir.Grouped, "temperature"), ir.ProcessedLogProb), logProb(computation(t, ir.Gumbel, "temperature"), ir.RawLogProb),
+		slotted(computation(t, ir.Greedy, "none")), slotted(summed(computation(t, ir.Gumbel, "mask"))),
 	} {
 		for _, a := range arch.All() {
 			for _, tile := range everyTile() {
@@ -110,15 +124,20 @@ func regions(p *Plan, c ir.Computation) []region {
 	if p.Arch.TMEMColumns > 0 {
 		sets = 4 // quarters of the lanes
 	}
+	sums, own := c.LogSumExp || c.LogProb != ir.NoLogProb, s.Queue
+	if c.Sampler == ir.Grouped {
+		own = s.Winners
+	}
 	return []region{
 		{"ring", 0, t.Stages * (t.M + t.N) * t.K * 2, 1024, true},                   // swizzle atoms
 		{"noise", s.Noise, 16 * t.N, 16, random},                                    // read as v4.b32
 		{"codes", s.Codes, 8 * codeWords(p) * p.Pipeline.Samplers / 32, 16, random}, // read as v4.b32
 		{"rows", s.Rows, 16 * t.N, 16, true},                                        // read as v4.f32
 		{"keys", s.Keys, 8 * t.N, 8, true},
-		{"scales", s.Scales, 4 * t.N, 16, c.LogSumExp && c.Chain.Temperature}, // read as v4.f32
-		{"sums", s.Sums, 2 * 4 * t.N * sets, 16, c.LogSumExp},
-		{"queue", s.Queue, 64 * 16 * p.Pipeline.Samplers / 32, 16, c.Sampler != ir.Grouped},
+		{"slots", s.Slots, 4 * t.N, 4, c.Slots && (c.Chain.Mask || c.Chain.Bias == ir.BiasMatrix)},
+		{"scales", s.Scales, 4 * t.N, 16, sums && c.Chain.Temperature && c.LogProb != ir.RawLogProb}, // read as v4.f32
+		{"sums", s.Sums, 2 * 4 * t.N * sets, 16, sums},
+		{"queues and winners", own, s.Own * p.Pipeline.Samplers / 32, 16, c.Sampler != ir.Grouped || c.LogProb != ir.NoLogProb},
 		{"full", s.Full, 8 * t.Stages, 8, true}, // mbarriers
 		{"empty", s.Empty, 8 * t.Stages, 8, true},
 		{"flag", s.Flag, 4, 4, true},
@@ -161,6 +180,16 @@ func checkStorage(t testing.TB, p *Plan, c ir.Computation) {
 		end = r.at + r.size
 	}
 	s := p.Storage
+	queue, winners := 64*16, 8*p.Tile.N // of a warp
+	if c.Sampler == ir.Grouped {
+		queue = 0
+	}
+	if c.LogProb == ir.NoLogProb {
+		winners = 0
+	} else {
+		require.Equal(t, s.Queue+queue, s.Winners)
+	}
+	require.Equal(t, queue+winners, s.Own)
 	require.LessOrEqual(t, end, s.Total, "%s", p.Tile)
 	require.Less(t, s.Total-end, 16, "%s: a gap at the end", p.Tile)
 	require.LessOrEqual(t, s.Total, p.Arch.MaxSharedPerCTA)

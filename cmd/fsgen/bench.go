@@ -30,6 +30,7 @@ type benching struct {
 	batch, peers, transform, sampler, weights, device, format, out string
 	launch                                                         string
 	replays                                                        int
+	logProbs                                                       string
 	logSumExp                                                      bool
 }
 
@@ -41,6 +42,7 @@ func setupBench(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.transform, "transform", "temperature", "transform chain, as for emit")
 	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
 	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
+	f.StringVar(&o.logProbs, "logprobs", "", logProbsUsage)
 	f.StringVar(&o.weights, "weights", bench.RowMajor, "layouts of the weights, each timed: "+strings.Join(bench.LayoutNames, ", "))
 	f.StringVar(&o.launch, "launch", "both", "how to launch kernels of ours: overlap (beside the end of the one before, as plans do), serial, or both")
 	f.StringVar(&o.device, "device", "cuda", "cuda or cuda:N")
@@ -114,7 +116,11 @@ func (o *benching) config(e *env) (bench.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
-	cfg.Computation = ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, LogSumExp: o.logSumExp}
+	mode, err := parseLogProbs(o.logProbs)
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Computation = ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, LogSumExp: o.logSumExp, LogProb: mode}
 	if cfg.Batches, err = parseBatches(o.batch); err != nil {
 		return cfg, err
 	}

@@ -33,7 +33,8 @@ var emitCommand = &command{
 type emission struct {
 	target
 	archs, batch, transform, sampler, weights, tensorMap, tile, format, out string
-	score, logSumExp                                                        bool
+	logProbs                                                                string
+	score, logSumExp, slots                                                 bool
 }
 
 func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -48,6 +49,8 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 		"tensor maps by value among the parameters (param), or pointers to them in global memory (global)")
 	f.BoolVar(&o.score, "score", false, "write the winning scores too")
 	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
+	f.StringVar(&o.logProbs, "logprobs", "", logProbsUsage)
+	f.BoolVar(&o.slots, "slots", false, "rows take their parameters from the places that an array of slots names")
 	f.StringVar(&o.tile, "tile", "", "tile, as in m192n16k64s8c1, instead of the default for the batch size")
 	f.StringVar(&o.format, "format", "ptx,json", "files to write: ptx, json, h (C header), go (package)")
 	f.StringVarP(&o.out, "output", "o", "", "directory to write to, or - to print the PTX (or the one format that --format names)")
@@ -145,7 +148,11 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	if err != nil {
 		return nil, err
 	}
-	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Score: o.score, LogSumExp: o.logSumExp}
+	mode, err := parseLogProbs(o.logProbs)
+	if err != nil {
+		return nil, err
+	}
+	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Score: o.score, LogSumExp: o.logSumExp, LogProb: mode, Slots: o.slots}
 	var out []gen.Request
 	for _, a := range archs {
 		for _, b := range batches {

@@ -50,6 +50,9 @@ func (o *sampling) checkKernel(a *gen.Artifact, spec *sampler.Spec) error {
 	if o.logSumExp && !a.Writes(manifest.LogSumExp) {
 		return fmt.Errorf("%s writes no log-sum-exp, which --logsumexp asks for: emit it with --logsumexp", o.kernel)
 	}
+	if mode := o.logProbs; mode != "" && mode != m.LogProbMode {
+		return fmt.Errorf("%s writes no %s log-probabilities, which --logprobs asks for: emit it with --logprobs %s", o.kernel, mode, mode)
+	}
 	return nil
 }
 

@@ -271,8 +271,8 @@ func (o *sampling) setReports(_ *env, in *opened, spec *sampler.Spec, rows *samp
 			spec.Draws = ir.WithoutReplacement
 		}
 	}
-	if spec.LogProb, err = ir.ParseLogProb(o.logProbs); err != nil {
-		return usagef("--logprobs: %s", reason(err))
+	if spec.LogProb, err = parseLogProbs(o.logProbs); err != nil {
+		return err
 	}
 	spec.Rank, spec.TopN = o.rank, o.topLogProbs
 	if o.changed("logprob-ids") {

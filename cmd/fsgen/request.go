@@ -76,6 +76,7 @@ func lookupModel(name string) (model.Preset, error) {
 // Flags of more than one command.
 const (
 	samplerUsage   = "gumbel, grouped (blocks of 16 tokens, then a token: the same distribution) or greedy"
+	logProbsUsage  = "write the tokens' log-probabilities: raw (the model's), temperature, or processed (what is drawn from)"
 	logSumExpUsage = "write the log-sum-exp of z/T of every row too"
 )
 
@@ -86,6 +87,15 @@ func parseSampler(name string) (ir.Sampler, error) {
 		return 0, usagef("--sampler: %s", reason(err))
 	}
 	return kind, nil
+}
+
+// parseLogProbs reads --logprobs.
+func parseLogProbs(name string) (ir.LogProb, error) {
+	mode, err := ir.ParseLogProb(name)
+	if err != nil {
+		return 0, usagef("--logprobs: %s", reason(err))
+	}
+	return mode, nil
 }
 
 // ownChain is what a model's configuration does to its logits.

@@ -111,5 +111,9 @@ func checkNames(what string, names, from []string, least int) error {
 // problem describes the computation in a report.
 func (c *Config) problem() Problem {
 	n := c.Computation.Normalize()
-	return Problem{Model: c.Model, Vocab: c.Shape.Vocab, Hidden: c.Shape.Hidden, Transform: n.Chain.String(), Sampler: n.Sampler.String(), LogSumExp: n.LogSumExp}
+	p := Problem{Model: c.Model, Vocab: c.Shape.Vocab, Hidden: c.Shape.Hidden, Transform: n.Chain.String(), Sampler: n.Sampler.String(), LogSumExp: n.LogSumExp}
+	if n.LogProb != ir.NoLogProb {
+		p.LogProb = n.LogProb.String()
+	}
+	return p
 }

@@ -112,7 +112,7 @@ func TestRunFromEndToEnd(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, rep.Skipped)
 	assert.Equal(t, Device{Name: "Fake GPU 0", Driver: "CUDA 12.4", PowerLimit: 700}, rep.Device)
-	assert.Equal(t, Problem{"small", 1003, 68, "temperature", "gumbel", false}, rep.Problem)
+	assert.Equal(t, Problem{"small", 1003, 68, "temperature", "gumbel", false, ""}, rep.Problem)
 	var got []string
 	read := 0
 	for _, x := range rep.Results {
@@ -209,6 +209,9 @@ func TestEveryTransformAndSampler(t *testing.T) {
 			cfg.Peers, cfg.Batches = nil, []int{3}
 			cfg.Computation = ir.Computation{Chain: ir.Chain{Scale: 0.5, Softcap: 30, Bias: bias, Mask: true, Temperature: true}, Sampler: s}
 			cfg.Computation.LogSumExp = s == ir.Grouped
+			if s == ir.Gumbel {
+				cfg.Computation.LogProb = ir.RawLogProb
+			}
 			fakeGPU(t, cfg.Computation, 0, 0)
 			rep, err := runFake(t, t.Context(), cfg)
 			require.NoError(t, err)

@@ -68,7 +68,7 @@ func (r *rig) plans(ctx context.Context, rep *Report) (out []layoutPlan, err err
 
 func (r *rig) spec(launch string) sampler.Spec {
 	c := r.computation()
-	return sampler.Spec{Chain: c.Chain, Sampler: c.Sampler, LogSumExp: c.LogSumExp, MaxBatch: slices.Max(r.cfg.Batches), SerialLaunch: launch == Serial}
+	return sampler.Spec{Chain: c.Chain, Sampler: c.Sampler, LogSumExp: c.LogSumExp, LogProb: c.LogProb, MaxBatch: slices.Max(r.cfg.Batches), SerialLaunch: launch == Serial}
 }
 
 // sampling is the contender of one plan at one batch size.
@@ -79,7 +79,7 @@ type sampling struct {
 	launcher       *sampler.Launcher
 	args           sampler.DeviceArgs
 	tokens, status *driver.Buffer
-	lse            *driver.Buffer // not looked at
+	lse, logProbs  *driver.Buffer // not looked at
 	want           []int32        // the tokens of the same inputs through Plan.Sample
 }
 
@@ -124,14 +124,15 @@ func (x *sampling) open(s *closing.Scope, plan *sampler.Plan) (err error) {
 		return err
 	}
 	s.Keep(x.launcher)
-	for _, buf := range []**driver.Buffer{&x.tokens, &x.status, &x.lse} {
+	for _, buf := range []**driver.Buffer{&x.tokens, &x.status, &x.lse, &x.logProbs} {
 		if *buf, err = alloc(r.ctx, s, 4*uint64(x.batch)); err != nil {
 			return err
 		}
 	}
 	in, c, words := r.inputs, r.computation(), maskWords(r.cfg.Shape)
 	x.args = sampler.DeviceArgs{Batch: x.batch, Hidden: in.hidden, HiddenLD: r.ld, Seeds: in.seeds, Positions: in.positions, OnePosition: true,
-		Temperature: in.temperature, Bias: in.bias, Mask: in.mask, Tokens: uint64(x.tokens.Ptr()), Status: uint64(x.status.Ptr()), LogSumExp: uint64(x.lse.Ptr())}
+		Temperature: in.temperature, Bias: in.bias, Mask: in.mask, Tokens: uint64(x.tokens.Ptr()), Status: uint64(x.status.Ptr()), LogSumExp: uint64(x.lse.Ptr()),
+		LogProbs: uint64(x.logProbs.Ptr())}
 	if c.Chain.Bias == ir.BiasMatrix {
 		x.args.BiasStride = r.cfg.Shape.Vocab
 	}

@@ -56,14 +56,20 @@ type Problem struct {
 	Sampler   string `json:"sampler"`
 	// LogSumExp says that the kernels write it too.
 	LogSumExp bool `json:"logsumexp,omitempty"`
+	// LogProb is the mode of the log-probabilities that they write, if any.
+	LogProb string `json:"logprob,omitempty"`
 }
 
 // what names the sampler and what it writes beside tokens.
 func (p Problem) what() string {
+	name := p.Sampler
 	if p.LogSumExp {
-		return p.Sampler + " with log-sum-exp"
+		name += " with log-sum-exp"
 	}
-	return p.Sampler
+	if p.LogProb != "" {
+		name += " with " + p.LogProb + " log-probabilities"
+	}
+	return name
 }
 
 // WeightBytes is what the floor reads.

@@ -133,6 +133,18 @@ var groupedFaults = []fault{
 		"quick", []string{"random heads: grouped, temperature, no score, log-sum-exp"}},
 	{"log-sum-exps are missing", &lens{out: each(func(_ int, res *sampler.Result) { res.LogSumExp = nil })}, "quick",
 		[]string{"random heads: gumbel, none, log-sum-exp", "random heads: greedy, bias, log-sum-exp"}},
+	{"log-probabilities are missing", &lens{out: each(func(_ int, res *sampler.Result) { res.LogProbs = nil })}, "quick",
+		[]string{"random heads: gumbel, bias=rows, no score, log-sum-exp, processed", "random heads: greedy, scale=0.5,softcap=30, no score, log-sum-exp, processed"}},
+	{"log-probabilities are those of what is drawn from", &lens{spec: func(s sampler.Spec) sampler.Spec {
+		s.LogProb = min(s.LogProb, 1) * ir.ProcessedLogProb
+		return s
+	}}, "quick", []string{"random heads: gumbel, scale=0.5,softcap=30,bias=rows,mask,temperature, no score, raw",
+		"random heads: grouped, scale=0.5,softcap=30,bias=rows,mask,temperature, no score, temperature"}},
+	{"rows take the parameters of their own place", &lens{in: rowsIn(func(p *lensPlan, r *sampler.Rows) {
+		for i := range r.Slots {
+			r.Slots[i] = int32(i)
+		}
+	})}, "quick", []string{"random heads: gumbel, scale=0.5,softcap=30,bias=rows,mask,temperature, no score, raw log-probabilities, slots"}},
 	{"log-sum-exps of rows without a token are 0", &lens{out: each(func(b int, res *sampler.Result) {
 		if res.LogSumExp != nil && res.Tokens[b] < 0 {
 			res.LogSumExp[b] = 0

@@ -18,6 +18,8 @@ type oracle struct {
 	res *reference.Result
 	// sums are the bounds of the log-sum-exps, where the problem asks for them.
 	sums []float64
+	// logProbs are those of the log-probabilities.
+	logProbs []float64
 	// scores keeps the exact scores that were needed, by row and token.
 	scores map[[2]int]bounded
 }
@@ -34,6 +36,9 @@ func ask(ctx context.Context, pr *problem) (*oracle, error) {
 	o := &oracle{pr: pr, req: req, res: res, scores: map[[2]int]bounded{}}
 	if pr.spec.LogSumExp {
 		o.sums = req.LogSumExpBounds(res)
+	}
+	if pr.spec.LogProb != ir.NoLogProb {
+		o.logProbs = req.LogProbBounds()
 	}
 	return o, nil
 }
@@ -68,16 +73,19 @@ func (o *oracle) judge(c *Check, idx []int, got *sampler.Result) error {
 
 // complete reports a result that does not have one value a row.
 func (o *oracle) complete(got *sampler.Result, rows int) error {
-	scores, sums := 0, 0
+	scores, sums, logProbs := 0, 0, 0
 	if o.pr.spec.Score {
 		scores = rows
 	}
 	if o.pr.spec.LogSumExp {
 		sums = rows
 	}
-	if len(got.Tokens) != rows || len(got.Status) != rows || len(got.Scores) != scores || len(got.LogSumExp) != sums {
-		return fmt.Errorf("%s: %d tokens, %d statuses, %d scores, %d log-sum-exps for %d rows", o.pr, len(got.Tokens), len(got.Status),
-			len(got.Scores), len(got.LogSumExp), rows)
+	if o.pr.spec.LogProb != ir.NoLogProb {
+		logProbs = rows
+	}
+	if len(got.Tokens) != rows || len(got.Status) != rows || len(got.Scores) != scores || len(got.LogSumExp) != sums || len(got.LogProbs) != logProbs {
+		return fmt.Errorf("%s: %d tokens, %d statuses, %d scores, %d log-sum-exps, %d log-probabilities for %d rows", o.pr, len(got.Tokens),
+			len(got.Status), len(got.Scores), len(got.LogSumExp), len(got.LogProbs), rows)
 	}
 	return nil
 }
@@ -99,9 +107,45 @@ func (o *oracle) row(c *Check, b, slot int, got *sampler.Result) error {
 		}
 	}
 	if o.pr.spec.LogSumExp {
-		return o.res.ExplainLogSumExp(b, o.sums[b], got.LogSumExp[slot])
+		if err := o.res.ExplainLogSumExp(b, o.sums[b], got.LogSumExp[slot]); err != nil {
+			return err
+		}
+	}
+	if o.pr.spec.LogProb != ir.NoLogProb {
+		return o.logProb(b, token, got.LogProbs[slot])
 	}
 	return nil
+}
+
+// logProb holds a reported log-probability to the reference's for the token, which may be one of a near tie.
+func (o *oracle) logProb(b int, token int32, got float32) error {
+	want := o.res.LogProbs[b]
+	if token != o.res.Tokens[b] {
+		var err error
+		if want, err = o.logProbOf(b, token); err != nil {
+			return err
+		}
+	}
+	switch far := abs(float64(got) - float64(want)); {
+	case got == want || got != got && want != want:
+		return nil
+	case got <= 0 && far <= o.logProbs[b]:
+		return nil
+	case math.IsInf(float64(got), -1) && float64(want)-o.logProbs[b] < -math.MaxFloat32:
+		return nil // beyond float32
+	}
+	return fmt.Errorf("row %d: log-probability of token %d is %v, want %v within %.3g", b, token, got, want, o.logProbs[b])
+}
+
+// logProbOf asks the reference for the log-probability of another token than a row's.
+func (o *oracle) logProbOf(b int, token int32) (float32, error) {
+	one := o.pr.pick([]int{b})
+	one.spec.ListLogProbs, one.rows.ListIDs = true, [][]int32{{token}}
+	res, err := reference.Sample(context.Background(), one.request())
+	if err != nil {
+		return 0, fmt.Errorf("reference: %w", err)
+	}
+	return res.Listed[0][0], nil
 }
 
 // exact is the exact score of a token, as devices report it.
@@ -146,6 +190,12 @@ func (pr *problem) String() string {
 	}
 	if pr.spec.LogSumExp {
 		s += " log-sum-exp"
+	}
+	if pr.spec.LogProb != ir.NoLogProb {
+		s += " " + pr.spec.LogProb.String() + " log-probabilities"
+	}
+	if pr.spec.Slots {
+		s += " slots"
 	}
 	return s
 }

@@ -70,7 +70,7 @@ func findingsTable(t *testing.T) string {
 }
 
 // mutantLine is a line of sim/testdata/mutants.txt.
-var mutantLine = regexp.MustCompile(`^  (\S.*?) +(reported: .*|wrong tokens|wrong status|wrong scores|wrong log-sum-exp|workspace not left zero|refused)$`)
+var mutantLine = regexp.MustCompile(`^  (\S.*?) +(reported: .*|wrong tokens|wrong status|wrong scores|wrong log-sum-exp|wrong log-probabilities|workspace not left zero|refused)$`)
 
 // mutantsTable lists the planted faults of each kernel with what gave them away, and counts them.
 func mutantsTable(t *testing.T) string {

@@ -22,7 +22,8 @@ func (pr *problem) request() *reference.Request {
 	req := &reference.Request{
 		H: pr.hidden, W: pr.w, Batch: pr.batch, Shape: pr.shape, Computation: c,
 		Seeds: r.Seeds, Positions: r.Positions, Draw: r.Draw, StreamTag: r.StreamTag,
-		Bias: r.Bias, Mask: r.Mask,
+		Bias: r.Bias, Mask: r.Mask, ListIDs: r.ListIDs,
+		Slots: r.Slots, SlotCount: r.SlotCount,
 	}
 	if c.Chain.Temperature {
 		req.Temperature = r.Temperature
@@ -59,6 +60,10 @@ func (pr *problem) pick(idx []int) *problem {
 	out.batch = len(idx)
 	out.hidden = gather(pr.hidden, pr.shape.Hidden, idx)
 	r := &out.rows
+	if pr.spec.Slots { // parameters stay where they are
+		r.Slots = gather(r.Slots, 1, idx)
+		return &out
+	}
 	r.Seeds, r.Positions = perRow(r.Seeds, idx), perRow(r.Positions, idx)
 	r.Temperature = perRow(r.Temperature, idx)
 	if pr.spec.Chain.Bias == ir.BiasMatrix {

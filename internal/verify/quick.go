@@ -41,9 +41,15 @@ func quick(*run) []item {
 	}
 	for i, c := range quickChains { // every sampler meets both kinds of kernels that sum: with a temperature and without
 		s := []ir.Sampler{ir.Gumbel, ir.Grouped, ir.Greedy}[i%3]
-		items = append(items, matrixItem(sampler.Spec{Sampler: s, Chain: chain(c), Score: i%2 == 0, LogSumExp: true}))
+		spec := sampler.Spec{Sampler: s, Chain: chain(c), Score: i%2 == 0, LogSumExp: true}
+		if i/3 == 1 {
+			spec.LogProb = ir.ProcessedLogProb
+		}
+		items = append(items, matrixItem(spec))
 	}
-	items = append(items, matrixItem(sampler.Spec{Chain: chain(everyTransform)}))
+	// Log-probabilities of what is not compared, and slots.
+	items = append(items, matrixItem(sampler.Spec{Chain: chain(everyTransformRows), LogProb: ir.RawLogProb, Slots: true}),
+		matrixItem(sampler.Spec{Chain: chain(everyTransformRows), Sampler: ir.Grouped, LogProb: ir.TemperatureLogProb}))
 	return append(items, both([]item{{name: "rows that cannot be sampled, among others", from: "B3", f: oddRows}})...)
 }
 
@@ -54,6 +60,12 @@ func matrixItem(spec sampler.Spec) item {
 	}
 	if spec.LogSumExp {
 		name += ", log-sum-exp"
+	}
+	if spec.LogProb != ir.NoLogProb {
+		name += ", " + spec.LogProb.String() + " log-probabilities"
+	}
+	if spec.Slots {
+		name += ", slots"
 	}
 	spec.MaxBatch = quickBatches[len(quickBatches)-1]
 	return item{name: name, kind: kind{sampler: spec.Sampler}, f: func(ctx context.Context, p *probe) error {

@@ -37,6 +37,7 @@ func (p *probe) random(w []uint16, shape ir.Shape, batch int, spec sampler.Spec,
 		n = 1
 	}
 	p.keys(pr, n)
+	p.slots(pr)
 	c := spec.Chain
 	if c.Temperature {
 		pr.rows.Temperature = make([]float32, n)
@@ -54,6 +55,17 @@ func (p *probe) random(w []uint16, shape ir.Shape, batch int, spec sampler.Spec,
 		p.masks(pr, n)
 	}
 	return pr
+}
+
+// slots has the rows of a plan with slots take each its own set of parameters or another's, in no order.
+func (p *probe) slots(pr *problem) {
+	if !pr.spec.Slots {
+		return
+	}
+	pr.rows.SlotCount = pr.batch
+	for range pr.batch {
+		pr.rows.Slots = append(pr.rows.Slots, int32(p.rng.IntN(pr.batch)))
+	}
 }
 
 // keys gives n rows seeds and positions, and the call its draw and tag.

@@ -1,0 +1,107 @@
+package sampler
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/ir"
+)
+
+// Kernels give the reference's log-probabilities in every mode, under every sampler.
+func TestLogProbsOnEveryDevice(t *testing.T) {
+	for _, s := range []ir.Sampler{ir.Gumbel, ir.Grouped, ir.Greedy} {
+		for _, mode := range []ir.LogProb{ir.RawLogProb, ir.TemperatureLogProb, ir.ProcessedLogProb} {
+			spec := Spec{Chain: ir.Chain{Temperature: true}, Sampler: s, LogProb: mode, LogSumExp: mode == ir.ProcessedLogProb}
+			want := onDevice(t, CPU, RowMajor, spec)
+			require.Len(t, want.LogProbs, len(want.Tokens))
+			for _, name := range []string{"sim:sm_90", "sim:sm_100"} {
+				what := fmt.Sprintf("%s, %s on %s", s, mode, name)
+				got := onDevice(t, name, Packed, spec)
+				require.Equal(t, want.Tokens, got.Tokens, what)
+				require.Len(t, got.LogProbs, len(want.LogProbs), what)
+				for b, x := range want.LogProbs {
+					require.InDelta(t, x, got.LogProbs[b], 1e-5*(1+math.Abs(float64(x))), what)
+				}
+				require.Len(t, got.LogSumExp, len(want.LogSumExp))
+				for b, x := range want.LogSumExp {
+					require.InDelta(t, x, got.LogSumExp[b], 1e-4, what)
+				}
+			}
+		}
+	}
+}
+
+// Where a row has no token, one, or infinite ones, kernels say what the reference does: NaN, 0, and equal shares.
+func TestLogProbsAtTheEnds(t *testing.T) {
+	const v, d = 400, 8
+	inf := float32(math.Inf(1))
+	h := make([]uint16, 6*d) // all logits are 0
+	for _, mode := range []ir.LogProb{ir.RawLogProb, ir.ProcessedLogProb} {
+		for _, s := range []ir.Sampler{ir.Gumbel, ir.Grouped, ir.Greedy} {
+			spec := Spec{Chain: ir.Chain{Bias: ir.BiasMatrix, Mask: true}, Sampler: s, LogProb: mode, MaxBatch: 6}
+			rows := Rows{Bias: make([]float32, 6*v), Mask: make([]uint32, 6*13)}
+			for i := range rows.Mask {
+				rows.Mask[i] = 1 << 5
+			}
+			copy(rows.Mask[:13], make([]uint32, 13)) // row 0: none
+			copy(rows.Mask[13:], make([]uint32, 13)) // row 1: token 399 alone
+			rows.Mask[13+12] = 1 << 15
+			for _, token := range []int{5, 37, 389} { // row 2: three infinite ones
+				rows.Bias[2*v+token] = inf
+			}
+			rows.Bias[3*v+6] = inf      // row 3: an infinite one that is not allowed
+			rows.Bias[4*v+69] = 1000    // row 4: all the mass
+			rows.Bias[5*v+5] = -1000000 // row 5: none of it
+			if s.Random() {
+				rows.Seeds, rows.Positions = []uint64{7}, []uint64{1}
+			}
+			share := float32(-math.Log(13))
+			want := []float32{0, 0, float32(-math.Log(3)), share, 0, float32(-math.Log(12))}
+			if mode == ir.RawLogProb {
+				for i := range want {
+					want[i] = float32(-math.Log(v))
+				}
+			}
+			for _, name := range []string{CPU, "sim:sm_90", "sim:sm_100"} {
+				what := fmt.Sprintf("%s, %s on %s", s, mode, name)
+				dev, err := Open(name)
+				require.NoError(t, err)
+				head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, v*d), Hidden: d}, Vocab: v, Hidden: d})
+				require.NoError(t, err)
+				plan, err := head.Plan(t.Context(), spec)
+				require.NoError(t, err)
+				res, err := plan.Sample(t.Context(), h, rows)
+				require.NoError(t, err, what)
+				require.Equal(t, ir.StatusEmpty, res.Status[0])
+				require.True(t, math.IsNaN(float64(res.LogProbs[0])), what)
+				require.EqualValues(t, 399, res.Tokens[1])
+				for b := 1; b < 6; b++ {
+					require.InDelta(t, want[b], res.LogProbs[b], 2e-6, "row %d, %s", b, what)
+					require.Equal(t, want[b] == 0, res.LogProbs[b] == 0, "row %d, %s: exactly 0 is p = 1", b, what)
+				}
+			}
+		}
+	}
+}
+
+// An emitted kernel must give the log-probabilities of the mode that is asked for.
+func TestArtifactsFitTheMode(t *testing.T) {
+	a, err := gen.Emit(gen.Request{Arch: arch.SM90, Computation: ir.Computation{LogProb: ir.RawLogProb, Chain: ir.Chain{Temperature: true}},
+		Shape: ir.Shape{Vocab: 900, Hidden: 72}, Batch: 21})
+	require.NoError(t, err)
+	require.True(t, a.Writes("logprob"))
+	require.Equal(t, "raw", a.Manifest.LogProbMode)
+	spec := Spec{Artifact: a, LogProb: ir.ProcessedLogProb, Chain: ir.Chain{Temperature: true}}
+	require.ErrorContains(t, spec.validate(), "the plan wants processed log-probabilities")
+	spec.LogProb = ir.RawLogProb
+	res := onDevice(t, "sim:sm_90", RowMajor, spec)
+	spec.LogProb = ir.NoLogProb
+	require.Nil(t, onDevice(t, "sim:sm_90", RowMajor, spec).LogProbs)
+	spec.LogProb, spec.Artifact = ir.RawLogProb, nil
+	require.Equal(t, onDevice(t, "sim:sm_90", RowMajor, spec).LogProbs, res.LogProbs)
+}
