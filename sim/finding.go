@@ -18,7 +18,7 @@ const (
 	Misaligned    Kind = "misaligned"     // an address that the instruction does not allow
 	Uninitialised Kind = "uninitialised"  // a read of what nobody wrote
 	Race          Kind = "race"           // an access that nothing orders after (or before) an asynchronous one
-	MissingFence  Kind = "missing fence"  // generic and async proxy, or registers and tensor core, without a fence between
+	MissingFence  Kind = "missing fence"  // generic and async proxy, or registers and tensor core, without a fence between; a tensor map in global memory that the CTA has not acquired
 	BarrierMisuse Kind = "barrier misuse" // counts and transactions that cannot be right
 	Divergence    Kind = "divergence"     // threads apart where .aligned demands that they are together
 	Registers     Kind = "registers"      // more registers than setmaxnreg grants
