@@ -192,7 +192,8 @@ func (c *samplers) markFloor(g group, i int, e *scanned, known ptx.Pred) {
 	c.mark(c.batchRow(column), id, marks, scoreBits(f, top), some)
 }
 
-// beginService has warps begin with different rows.
+// beginService has warps begin with different rows. CTAs that serve the same row must not be neighbours, which finish their
+// first tiles early or late together.
 func (c *samplers) beginService(warp ptx.B32) {
 	f := c.f
 	c.served, c.early = f.B32("served"), f.B32("early")
@@ -204,6 +205,8 @@ func (c *samplers) beginService(warp ptx.B32) {
 	cta := f.B32("cta")
 	f.MovB32(cta, ptx.CtaidX)
 	f.MadLoU32(c.served, cta, ptx.Imm(c.plan.Pipeline.Samplers/warpSize), warp)
+	f.MulLoU32(c.served, c.served, imm(f, markFactor))
+	f.ShrU32(c.served, c.served, ptx.Imm(8))
 }
 
 // awaitTries is how often a CTA looks whether three in four have marked their first tiles: for as long as the other warpgroup

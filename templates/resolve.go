@@ -26,6 +26,8 @@ const (
 	wordListed     = resolveWords                   // how many tokens reach the bound
 	wordCut        = resolveWords + 8               // how many tokens top-p keeps, by the least and by the largest mass
 	wordBest       = resolveWords + 16              // key of the best score
+	wordLargest    = resolveWords + 24              // largest logit listed, as the high word of a key
+	wordEdge       = resolveWords + 28              // what the logits of the keys reach that are sorted
 )
 
 // notReached marks that a prefix does not reach its target.
@@ -142,7 +144,16 @@ func (r *resolver) readList(marks, counts, candidates, bounds ptx.B64) {
 	f.MulLoU32(index, r.row, ptx.Imm(manifest.RowMarks))
 	base := f.B64("row_marks")
 	f.MadWideU32(base, index, ptx.Imm(4), marks)
-	r.strided("clear_mark", r.filter.marks, func(i ptx.B32) { f.StGlobalB32(rowAddr(f, base, i), ptx.Imm(0)) })
+	largest, mark, old := f.B32("largest"), f.B32("mark"), f.B32()
+	f.MovB32(largest, ptx.Imm(0))
+	r.strided("clear_mark", r.filter.marks, func(i ptx.B32) {
+		addr := rowAddr(f, base, i)
+		f.LdGlobalB32(mark, addr)
+		f.MaxU32(largest, largest, mark)
+		f.StGlobalB32(addr, ptx.Imm(0))
+	})
+	f.AtomSharedMaxU32(old, r.smem.Off(wordLargest), largest, ptx.RelaxedCTA)
+	r.sync()
 }
 
 // setWords sets the words that threads meet in.
@@ -151,6 +162,7 @@ func (r *resolver) setWords() {
 	zero := f.B64()
 	f.MovB64(zero, ptx.Imm(0))
 	f.StSharedB32(r.smem.Off(wordListed), ptx.Imm(0)).If(first)
+	f.StSharedB32(r.smem.Off(wordLargest), ptx.Imm(0)).If(first)
 	f.StSharedB32(r.smem.Off(wordCut), imm(f, notReached)).If(first)
 	f.StSharedB32(r.smem.Off(wordCut+4), imm(f, notReached)).If(first)
 	f.StSharedB64(r.smem.Off(wordBest), zero).If(first)
@@ -236,38 +248,110 @@ func (r *resolver) keyAddr(i ptx.B32) ptx.SharedAddr {
 	return at.Off(resolveKeys)
 }
 
-// load brings the keys to shared memory; those of tokens below the bound, and what fills up to a power of two, are 0.
+// load brings the keys of the likeliest tokens to shared memory: of those that reach the bound all, or where the row has a k,
+// those above the edge of a bin of logits that at least k of them reach.
 func (r *resolver) load() {
 	f := r.f
-	mine, total := f.B32("mine"), f.B32()
-	f.MovB32(mine, ptx.Imm(0))
-	r.strided("load_key", r.powerOfTwo(), func(i ptx.B32) {
-		key, there, past := f.B64("key"), f.Pred("reaches_bound"), f.Label("key_loaded")
-		f.MovB64(key, ptx.Imm(0))
-		f.SetpU32(ptx.LT, there, i, r.count)
-		f.Bra(past).IfNot(there)
+	edge := r.edge()
+	r.strided("load_key", r.count, func(i ptx.B32) {
+		there, past, at := f.Pred("reaches_edge"), f.Label("key_loaded"), f.B32()
 		e := r.entry(i)
-		low, high := f.B32(), f.B32()
-		f.MovUnpackB64(low, high, e.key)
-		f.SetpU32(ptx.GE, there, high, r.bound)
-		f.MovB64(key, e.key).If(there)
-		f.AddU32(mine, mine, ptx.Imm(1)).If(there)
+		f.SetpU32(ptx.GE, there, r.high(e.key), edge)
+		f.Bra(past).IfNot(there)
+		f.AtomSharedAddU32(at, r.smem.Off(wordListed), ptx.Imm(1), ptx.RelaxedCTA)
+		f.StSharedB64(r.keyAddr(at), e.key)
 		f.Place(past)
-		f.StSharedB64(r.keyAddr(i), key)
 	})
-	f.AtomSharedAddU32(total, r.smem.Off(wordListed), mine, ptx.RelaxedCTA)
 	r.sync()
 	r.listed = f.B32("listed")
 	f.LdSharedB32(r.listed, r.smem.Off(wordListed))
 	r.all = f.Pred("all_listed")
 	f.SetpU32(ptx.EQ, r.all, r.bound, ptx.Imm(0))
+	zero := f.B64()
+	f.MovB64(zero, ptx.Imm(0))
+	rest := f.B32("rest")
+	f.SubU32(rest, r.powerOfTwo(), r.listed)
+	r.strided("fill_key", rest, func(i ptx.B32) {
+		at := f.B32()
+		f.AddU32(at, i, r.listed)
+		f.StSharedB64(r.keyAddr(at), zero)
+	})
+	r.sync()
 }
 
-// powerOfTwo is the least that is not below the count, which is not 0.
+func (r *resolver) high(key ptx.B64) ptx.B32 {
+	low, high := r.f.B32(), r.f.B32()
+	r.f.MovUnpackB64(low, high, key)
+	return high
+}
+
+// resolveBins are the bins of logits, one a thread.
+const (
+	resolveBins = resolveThreads
+	binBits     = 9
+)
+
+// edge is the lower edge of the highest bin that, with those above, has as many tokens as the row's k asks for; the row's bound
+// without a k.
+func (r *resolver) edge() ptx.B32 {
+	f := r.f
+	if !r.c.Truncation.TopK {
+		return r.bound
+	}
+	mine := f.B32("own_bin")
+	f.MadLoU32(mine, r.tid, ptx.Imm(4), r.smem)
+	f.StSharedB32(mine.Off(resolveSums), ptx.Imm(0))
+	most, width, shift, first := f.B32("largest"), f.B32(), f.B32("bin_shift"), r.isThread(0)
+	f.LdSharedB32(most, r.smem.Off(wordLargest))
+	f.StSharedB32(r.smem.Off(wordEdge), r.bound).If(first)
+	f.SubU32(width, most, r.bound)
+	f.ClzB32(shift, width)
+	f.SubU32(shift, ptx.Imm(32), shift)
+	f.MaxU32(shift, shift, ptx.Imm(binBits))
+	f.SubU32(shift, shift, ptx.Imm(binBits))
+	r.sync()
+	r.strided("count_bin", r.count, func(i ptx.B32) {
+		bin, there, old := f.B32("bin"), f.Pred("reaches_bound"), f.B32()
+		high := r.high(r.entry(i).key)
+		f.SetpU32(ptx.GE, there, high, r.bound)
+		f.SubU32(bin, high, r.bound)
+		f.ShrU32(bin, bin, shift)
+		f.MadLoU32(bin, bin, ptx.Imm(4), r.smem)
+		f.AtomSharedAddU32(old, bin.Off(resolveSums), ptx.Imm(1), ptx.RelaxedCTA).If(there)
+	})
+	r.sync()
+	r.findEdge(mine, shift)
+	edge := f.B32("edge")
+	f.LdSharedB32(edge, r.smem.Off(wordEdge))
+	return edge
+}
+
+// findEdge has the thread of the bin write its edge. Thread t looks at the bin that lies t below the highest, so that a sum over
+// threads is one over bins from the top.
+func (r *resolver) findEdge(mine, shift ptx.B32) {
+	f := r.f
+	bin, count, wide := f.B32("bin"), f.B32(), f.B64("bin_count")
+	f.SubU32(bin, ptx.Imm(resolveBins-1), r.tid)
+	f.MadLoU32(count, bin, ptx.Imm(4), r.smem)
+	f.LdSharedB32(count, count.Off(resolveSums))
+	f.CvtU64U32(wide, count)
+	r.sync()
+	s := r.scan(wide)
+	k, here, edge := f.B64(), f.Pred("is_edge"), f.B32()
+	f.CvtU64U32(k, r.filter.k)
+	f.SetpU64(ptx.LT, here, s.before, k)
+	f.SetpAndU64(ptx.GE, here, s.after, k, here)
+	f.ShlB32(edge, bin, shift)
+	f.AddU32(edge, edge, r.bound)
+	f.StSharedB32(r.smem.Off(wordEdge), edge).If(here)
+	r.sync()
+}
+
+// powerOfTwo is the least that is not below the tokens listed, of which there is one.
 func (r *resolver) powerOfTwo() ptx.B32 {
 	f := r.f
 	less, shift, size := f.B32(), f.B32(), f.B32("sorted_size")
-	f.SubU32(less, r.count, ptx.Imm(1))
+	f.SubU32(less, r.listed, ptx.Imm(1))
 	f.ClzB32(shift, less)
 	f.SubU32(shift, ptx.Imm(32), shift)
 	f.MovB32(size, ptx.Imm(1))

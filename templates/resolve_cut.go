@@ -82,7 +82,7 @@ func (r *resolver) scanWeights() prefix {
 	run := f.B32("run")
 	f.AddU32(run, r.taken, ptx.Imm(resolveThreads-1))
 	f.ShrU32(run, run, ptx.Imm(9)) // over the threads
-	s := prefix{begin: f.B32("begin"), end: f.B32("end"), before: f.B64("before"), after: f.B64("after"), total: f.B64("total")}
+	s := prefix{begin: f.B32("begin"), end: f.B32("end")}
 	f.MulLoU32(s.begin, r.tid, run)
 	f.MinU32(s.begin, s.begin, r.taken)
 	f.AddU32(s.end, s.begin, run)
@@ -90,23 +90,43 @@ func (r *resolver) scanWeights() prefix {
 	own := f.B64("own")
 	f.MovB64(own, ptx.Imm(0))
 	r.eachOf(s, "weigh", func(i ptx.B32, w ptx.B64, _ *ptx.Label) { f.AddU64(own, own, w) })
+	sum := r.scan(own)
+	s.before, s.after, s.total = sum.before, sum.after, sum.total
+	return s
+}
+
+// scan adds up a number of each thread, over the threads before it: in warps, then over warps.
+func (r *resolver) scan(own ptx.B64) (s prefix) {
+	f := r.f
+	s = prefix{before: f.B64("before"), after: f.B64("after"), total: f.B64("total")}
+	lane, warp := f.B32("lane"), f.B32("warp")
+	f.AndB32(lane, r.tid, ptx.Imm(warpSize-1))
+	f.ShrU32(warp, r.tid, ptx.Imm(5))
 	f.MovB64(s.after, own)
-	mine := f.B32()
-	f.MadLoU32(mine, r.tid, ptx.Imm(8), r.smem)
-	for step := 1; step < resolveThreads; step *= 2 {
-		other, has := f.B64(), f.Pred("has_before")
-		f.StSharedB64(mine.Off(resolveSums), s.after)
-		r.sync()
-		f.MovB64(other, ptx.Imm(0))
-		f.SetpU32(ptx.GE, has, r.tid, ptx.Imm(step))
-		f.LdSharedB64(other, mine.Off(resolveSums-8*step)).If(has)
-		r.sync()
-		f.AddU64(s.after, s.after, other)
+	for step := 1; step < warpSize; step *= 2 {
+		low, high, other, has := f.B32(), f.B32(), f.B64(), f.Pred("has_before")
+		f.MovUnpackB64(low, high, s.after)
+		f.ShflSyncUpB32(low, low, ptx.Imm(step), ptx.Imm(0), ptx.Imm(fullWarp))
+		f.ShflSyncUpB32(high, high, ptx.Imm(step), ptx.Imm(0), ptx.Imm(fullWarp))
+		f.MovPackB64(other, low, high)
+		f.SetpU32(ptx.GE, has, lane, ptx.Imm(step))
+		f.AddU64(s.after, s.after, other).If(has)
 	}
-	f.StSharedB64(mine.Off(resolveSums), s.after)
+	last, at := f.Pred("last_lane"), f.B32()
+	f.SetpU32(ptx.EQ, last, lane, ptx.Imm(warpSize-1))
+	f.MadLoU32(at, warp, ptx.Imm(8), r.smem)
+	f.StSharedB64(at.Off(resolveSums), s.after).If(last)
 	r.sync()
-	f.LdSharedB64(s.total, r.smem.Off(resolveSums+8*(resolveThreads-1)))
+	f.MovB64(s.total, ptx.Imm(0))
+	for w := range resolveThreads / warpSize {
+		part, ahead := f.B64(), f.Pred("ahead")
+		f.LdSharedB64(part, r.smem.Off(resolveSums+8*w))
+		f.SetpU32(ptx.GT, ahead, warp, ptx.Imm(w))
+		f.AddU64(s.after, s.after, part).If(ahead)
+		f.AddU64(s.total, s.total, part)
+	}
 	f.SubU64(s.before, s.after, own)
+	r.sync()
 	return s
 }
 
