@@ -101,7 +101,7 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 		for param, wanted := range map[string]bool{
 			"seeds": c.Sampler.Random(), "positions": c.Sampler.Random(), "temperature": c.Chain.Temperature,
 			"bias": c.Chain.Bias != ir.BiasNone, "bias_stride": c.Chain.Bias == ir.BiasMatrix, "mask": c.Chain.Mask,
-			"lse": c.LogSumExp, "lse_partials": c.LogSumExp, "scores": c.Score, "tokens": true, "status": true, "hidden": true,
+			"lse": c.LogSumExp, "lse_partials": c.Sums() || c.Truncation.TopP, "scores": c.Score, "tokens": true, "status": true, "hidden": true,
 			"weights": v.Options.Layout() == manifest.RowMajor, "packed_weights": v.Options.Layout() == manifest.Packed,
 		} {
 			require.Equal(t, wanted, k.Param(param) != nil, "%s: %s", v.name(), param)

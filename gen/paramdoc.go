@@ -49,6 +49,11 @@ var paramDocs = map[string]string{
 	templates.ParamPartials:          "partial sums of the CTAs, for each row",
 	templates.ParamKeys:              "best key of every row",
 	templates.ParamArrivals:          "CTAs that have marked their first tile",
+	templates.ParamStates:            "state of every row between passes: what it does next, bound, top, scale, floor, passes",
+	templates.ParamOpen:              "rows that are open",
+	templates.ParamPivots:            "drawn tokens of every row, by rank, and their scores",
+	templates.ParamBins:              "weights between the pivots of every row",
+	templates.ParamPasses:            "passes that every row took",
 	templates.ParamTicket:            "CTAs that have finished",
 }
 

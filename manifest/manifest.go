@@ -317,7 +317,13 @@ const (
 	Bounds     = "row_bounds"
 	Masses     = "row_masses"
 	Arrivals   = "arrivals"
+	States     = "row_states"
+	Open       = "open_rows"
+	Pivots     = "row_pivots"
+	Bins       = "row_bins"
 
+	RowPivots      = 64   // drawn tokens of a row that a survey decides about
+	StateBytes     = 32   // of the state that a row has between passes
 	RowMarks       = 1024 // words of marks of a row
 	RowCandidates  = 8192 // candidates that a row's list holds
 	CandidateBytes = 16   // logit, id, score and a word that means nothing
@@ -330,7 +336,7 @@ func CollectionOffset(param string, batch int) int {
 	for _, array := range []struct {
 		name  string
 		bytes int // of a row, padded
-	}{{Counts, 16}, {Marks, 4 * RowMarks}, {Candidates, RowCandidates * CandidateBytes}, {Bounds, 8}, {Masses, 8}, {"", 0}} {
+	}{{Counts, 16}, {Marks, 4 * RowMarks}, {States, StateBytes}, {Bins, 8*RowPivots + 16}, {Candidates, RowCandidates * CandidateBytes}, {Pivots, 16 * RowPivots}, {Bounds, 8}, {Masses, 8}, {"", 0}} {
 		if array.name == param {
 			return end
 		}
@@ -381,6 +387,8 @@ func WorkspaceOffset(param string) int {
 		return 0
 	case Arrivals:
 		return KeysOffset / 2
+	case Open:
+		return KeysOffset * 3 / 4
 	case Keys:
 		return KeysOffset
 	}

@@ -118,6 +118,9 @@ func identifier(s string) bool {
 	return s != "" && len(s) <= maxName
 }
 
+// collected are the parameters of the workspace that lie behind it (CollectionOffset).
+var collected = map[string]bool{Marks: true, Counts: true, States: true, Bins: true}
+
 // accesses are what a pointer may be for; other parameters have none.
 var accesses = map[string]bool{"": true, "read": true, "write": true, "workspace": true, "scratch": true}
 
@@ -141,8 +144,8 @@ func (k *Kernel) validateParams() error {
 			return &Error{at + ".offset", "parameters stand in order, aligned, within 4352 bytes", p.Offset}
 		case !accesses[p.Access]:
 			return &Error{at + ".access", "want read, write, workspace, scratch or none", fmt.Sprintf("%q", p.Access)}
-		case p.Access == "workspace" && WorkspaceOffset(p.Name) < 0 && p.Name != Marks && p.Name != Counts:
-			return &Error{at + ".access", "the workspace holds ticket, keys, marks and candidate_counts", fmt.Sprintf("%q", p.Name)}
+		case p.Access == "workspace" && WorkspaceOffset(p.Name) < 0 && !collected[p.Name]:
+			return &Error{at + ".access", "not a part of the workspace", fmt.Sprintf("%q", p.Name)}
 		case p.Kind.IsMap() != (p.Map != nil):
 			return &Error{at + ".map", "a tensor map and only that has a map", p.Kind}
 		}

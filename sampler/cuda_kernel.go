@@ -185,6 +185,13 @@ var setters = map[string]setter{
 	templates.ParamArrivals: pointer("arrivals", func(l *Launcher, _ *DeviceArgs) uint64 {
 		return uint64(l.ticket()) + uint64(manifest.WorkspaceOffset(manifest.Arrivals))
 	}),
+	templates.ParamStates: pointer("row states", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.States)) }),
+	templates.ParamOpen: pointer("open rows", func(l *Launcher, _ *DeviceArgs) uint64 {
+		return uint64(l.ticket()) + uint64(manifest.WorkspaceOffset(manifest.Open))
+	}),
+	templates.ParamPivots:     pointer("row pivots", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Pivots)) }),
+	templates.ParamBins:       pointer("row bins", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Bins)) }),
+	templates.ParamPasses:     pointer("passes", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Passes }),
 	templates.ParamCounts:     pointer("candidate counts", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Counts)) }),
 	templates.ParamCandidates: pointer("candidates", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Candidates)) }),
 	templates.ParamBounds:     pointer("row bounds", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Bounds)) }),

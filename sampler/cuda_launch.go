@@ -45,6 +45,7 @@ type DeviceArgs struct {
 	OneTopK, OneTopP, OneMinP bool
 
 	Tokens, Status uint64 // i32, out
+	Passes         uint64 // i32, out: how often a row went over the vocabulary, where the plan truncates
 	Scores         uint64 // f32, out
 	LogSumExp      uint64 // f32, out
 	LogProbs       uint64 // f32, out
@@ -53,14 +54,15 @@ type DeviceArgs struct {
 // Launcher launches a plan's kernels on streams of the caller's. It owns the workspace, so that launches of one Launcher
 // must be ordered one after the other (one stream, or streams that wait); take one Launcher for each that is not.
 type Launcher struct {
-	mu     sync.Mutex
-	plan   *cudaPlan
-	space  *driver.Buffer
-	rows   int         // that the workspace holds
-	laid   []*laidOut  // by kernel
-	kernel *cudaKernel // being laid out
-	ready  *laidOut    // its launch
-	hidden driver.TensorMapSpec
+	mu      sync.Mutex
+	plan    *cudaPlan
+	space   *driver.Buffer
+	rows    int         // that the workspace holds
+	laid    []*laidOut  // by kernel
+	further *laidOut    // of the further passes; nil for none
+	kernel  *cudaKernel // being laid out
+	ready   *laidOut    // its launch
+	hidden  driver.TensorMapSpec
 }
 
 // laidOut is a launch of one kernel, parameters and all. A server samples from the same memory step after step: what was
@@ -148,24 +150,34 @@ func (l *Launcher) partials() driver.DevicePtr {
 func (p *cudaPlan) newLauncher(rows int) (*Launcher, error) {
 	l := &Launcher{plan: p}
 	for _, k := range p.list {
-		r := &laidOut{}
-		l.laid = append(l.laid, r)
-		var err error
-		if r.params, err = driver.NewParams(k.Manifest.ParamSizes()...); err == nil && pointsToMaps(k.Manifest) {
-			r.stored, err = newMapStore(p.head.dev.ctx, storedMaps)
-		}
-		if err == nil && k.then != nil {
-			r.then = &stageLaunch{}
-			r.then.params, err = driver.NewParams(k.then.Manifest.ParamSizes()...)
-		}
-		if err != nil {
+		if err := l.add(k); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
+	}
+	if p.further != nil {
+		if err := l.add(p.further); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		l.further = l.laid[len(p.list)]
 	}
 	if err := l.grow(rows); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// add makes room for the launch of a kernel.
+func (l *Launcher) add(k *cudaKernel) (err error) {
+	r := &laidOut{}
+	l.laid = append(l.laid, r)
+	if r.params, err = driver.NewParams(k.Manifest.ParamSizes()...); err == nil && pointsToMaps(k.Manifest) {
+		r.stored, err = newMapStore(l.plan.head.dev.ctx, storedMaps)
+	}
+	if err == nil && k.then != nil {
+		r.then = &stageLaunch{}
+		r.then.params, err = driver.NewParams(k.then.Manifest.ParamSizes()...)
+	}
+	return err
 }
 
 // grow makes the workspace hold a number of rows: ticket and keys, zeroed, and the scratch of the partial sums behind them.
@@ -244,7 +256,41 @@ func (l *Launcher) Launch(stream uintptr, a *DeviceArgs) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := l.plan.widths.choose(a.Batch)
-	k, r := l.plan.list[i], l.laid[i]
+	if err := l.launch(stream, l.plan.list[i], l.laid[i], a); err != nil {
+		return err
+	}
+	for range l.plan.spec.furtherPasses() {
+		if err := l.launchFurther(stream, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// first enqueues the first pass alone, more a further one.
+func (l *Launcher) first(stream uintptr, a *DeviceArgs) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := l.plan.widths.choose(a.Batch)
+	return l.launch(stream, l.plan.list[i], l.laid[i], a)
+}
+
+func (l *Launcher) more(stream uintptr, a *DeviceArgs) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.launchFurther(stream, a)
+}
+
+// launchFurther enqueues a further pass for the rows that those before have left undecided.
+func (l *Launcher) launchFurther(stream uintptr, a *DeviceArgs) error {
+	if l.further == nil {
+		return nil
+	}
+	return l.launch(stream, l.plan.further, l.further, a)
+}
+
+// launch enqueues one kernel and what follows it.
+func (l *Launcher) launch(stream uintptr, k *cudaKernel, r *laidOut, a *DeviceArgs) error {
 	if !r.valid || r.asked != *a {
 		if err := l.layOut(k, r, a); err != nil {
 			return err

@@ -14,10 +14,11 @@ import (
 
 // cudaPlan holds the kernels of a plan, narrowest first, and a pool of slots that calls take turns with.
 type cudaPlan struct {
-	head   *cudaHead
-	spec   Spec
-	list   []*cudaKernel
-	widths tileWidths // of the list
+	head    *cudaHead
+	spec    Spec
+	list    []*cudaKernel
+	widths  tileWidths  // of the list
+	further *cudaKernel // of the passes after the first; nil where there are none
 
 	mu    sync.Mutex
 	idle  []*slot
@@ -33,7 +34,14 @@ func newCUDAPlan(ctx context.Context, h *cudaHead, spec Spec, buckets []bucket) 
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
+	further, err := spec.further(buckets)
+	if err == nil && further != nil {
+		group.Go(func() (err error) {
+			p.further, err = h.loadKernel(ctx, *further, spec.SerialLaunch)
+			return err
+		})
+	}
+	if err := errors.Join(err, group.Wait()); err != nil {
 		p.close()
 		return nil, err
 	}
@@ -42,7 +50,7 @@ func newCUDAPlan(ctx context.Context, h *cudaHead, spec Spec, buckets []bucket) 
 
 // partialsBytes is the scratch that launches of any of the kernels need for a number of rows, on all CTAs that fit.
 func (p *cudaPlan) partialsBytes(rows int) (bytes int) {
-	for _, k := range p.list {
+	for _, k := range p.list { // further passes add nothing up
 		bytes = max(bytes, k.Manifest.PartialsBytes(rows, k.Resident()))
 	}
 	return bytes
@@ -62,7 +70,7 @@ func (p *cudaPlan) close() error {
 	for _, s := range p.idle {
 		errs = append(errs, s.close())
 	}
-	for _, k := range p.list {
+	for _, k := range append(p.list[:len(p.list):len(p.list)], p.further) {
 		if k != nil {
 			errs = append(errs, k.close())
 		}
@@ -99,7 +107,8 @@ func (p *cudaPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 		s.close() // whatever it enqueued ends first: freeing waits for the device
 		return nil, err
 	}
-	if err := s.stream.Synchronize(ctx); err != nil {
+	res, err := s.finish(ctx, b, l)
+	if err != nil {
 		if ctx.Err() == nil {
 			s.close()
 			return nil, err
@@ -107,7 +116,6 @@ func (p *cudaPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 		p.abandon(s)
 		return nil, err
 	}
-	res := s.result(b, l)
 	res.Kernel = p.list[p.widths.choose(b.rows)].Manifest.Entry
 	p.give(s)
 	return res, nil

@@ -3,9 +3,11 @@
 package sampler
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/ir"
@@ -58,6 +60,7 @@ type layout struct {
 	topK, topP, minP                            int
 	inputs                                      int // size of the inputs
 	tokens, status, scores, lse, logProbs       int // offsets of results
+	passes                                      int
 	total                                       int
 }
 
@@ -76,7 +79,7 @@ func (b *batch) layout(ld int) layout {
 	p := &b.params
 	l.topK, l.topP, l.minP = place(4*len(p.TopK)), place(4*len(p.TopP)), place(4*len(p.MinP))
 	l.inputs = end
-	for _, at := range []*int{&l.tokens, &l.status, &l.scores, &l.lse, &l.logProbs} {
+	for _, at := range []*int{&l.tokens, &l.status, &l.scores, &l.lse, &l.logProbs, &l.passes} {
 		*at = place(4 * b.rows)
 	}
 	l.total = end
@@ -123,10 +126,33 @@ func (s *slot) enqueue(b *batch) (layout, error) {
 	if err := s.stream.CopyToDevice(s.dev.Ptr(), s.host, 0, l.inputs); err != nil {
 		return l, err
 	}
-	if err := s.launch.Launch(s.stream.Handle(), s.args(b, l, ld)); err != nil {
+	if err := s.launch.first(s.stream.Handle(), s.args(b, l, ld)); err != nil {
 		return l, err
 	}
-	return l, s.stream.CopyFromDevice(s.host, l.tokens, l.total-l.tokens, s.dev.Ptr()+driver.DevicePtr(l.tokens))
+	return l, s.fetch(l)
+}
+
+func (s *slot) fetch(l layout) error {
+	return s.stream.CopyFromDevice(s.host, l.tokens, l.total-l.tokens, s.dev.Ptr()+driver.DevicePtr(l.tokens))
+}
+
+// finish waits for the results, and makes further passes while rows are undecided.
+func (s *slot) finish(ctx context.Context, b *batch, l layout) (*Result, error) {
+	for pass := 1; ; pass++ {
+		if err := s.stream.Synchronize(ctx); err != nil {
+			return nil, err
+		}
+		res := s.result(b, l)
+		if s.plan.further == nil || pass == mostPasses || !slices.Contains(res.Status, ir.StatusUndecided) {
+			return res, nil
+		}
+		if err := s.launch.more(s.stream.Handle(), s.args(b, l, alignedLD(b.shape.Hidden))); err != nil {
+			return nil, err
+		}
+		if err := s.fetch(l); err != nil {
+			return nil, err
+		}
+	}
 }
 
 func (s *slot) stage(b *batch, l layout, ld int) {
@@ -159,7 +185,7 @@ func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
 		Mask: at(l.mask), MaskStride: b.maskRow, MaskWords: b.words,
 		TopK: at(l.topK), OneTopK: len(b.params.TopK) == 1, TopP: at(l.topP), OneTopP: len(b.params.TopP) == 1,
 		MinP: at(l.minP), OneMinP: len(b.params.MinP) == 1,
-		Tokens: at(l.tokens), Status: at(l.status), Scores: at(l.scores), LogSumExp: at(l.lse), LogProbs: at(l.logProbs),
+		Tokens: at(l.tokens), Status: at(l.status), Scores: at(l.scores), LogSumExp: at(l.lse), LogProbs: at(l.logProbs), Passes: at(l.passes),
 	}
 }
 
@@ -184,6 +210,12 @@ func (s *slot) result(b *batch, l layout) *Result {
 	}
 	if s.plan.spec.LogSumExp {
 		res.LogSumExp = floats(l.lse)
+	}
+	if s.plan.spec.Truncation.Any() {
+		res.Passes = make([]int32, b.rows)
+		for row := range res.Passes {
+			res.Passes[row] = int32(word(l.passes, row))
+		}
 	}
 	if s.plan.spec.LogProb != ir.NoLogProb {
 		res.LogProbs = floats(l.logProbs)

@@ -122,6 +122,9 @@ type Spec struct {
 	ListLogProbs bool
 	// Slots has rows say which parameters they take (Rows.Slots).
 	Slots bool
+	// Passes is how many passes over the weights a Launch makes, at most, for rows that truncation leaves undecided after the first:
+	// 0 means 3, and 1 none but the first. Those that find no such row end at once. Sample makes as many as it takes.
+	Passes int
 	// MaxBatch is the largest batch to be fast at; larger ones work too. 0 means 64.
 	MaxBatch int
 	// Tile fixes the tile, if not zero, and CTAs its grid, if not zero: never more than the GPU holds or the work feeds.
@@ -149,6 +152,9 @@ func (s Spec) Computation() ir.Computation {
 func (s Spec) validate() error {
 	if s.MaxBatch < 0 {
 		return &InputError{"max batch", "want 0 or more", s.MaxBatch}
+	}
+	if s.Passes < 0 {
+		return &InputError{"passes", "want 0 or more", s.Passes}
 	}
 	if s.CTAs < 0 || s.CTAs > 0 && s.Tile == (tiling.Tile{}) {
 		return &InputError{"CTAs", "want 0 or more, and 0 without a tile", s.CTAs}

@@ -88,7 +88,19 @@ func (h *simHead) plan(_ context.Context, spec Spec) (planBackend, error) {
 		}
 		p.stages = append(p.stages, stage)
 	}
-	return p, nil
+	return p, p.loadFurther(spec)
+}
+
+func (p *simPlan) loadFurther(spec Spec) (err error) {
+	if p.furtherBucket, err = spec.further(p.buckets); err != nil || p.furtherBucket == nil {
+		return err
+	}
+	a := p.furtherBucket.Artifact
+	if p.further, err = sim.Load(string(a.PTX), a.Manifest); err != nil {
+		return err
+	}
+	p.furtherStage, err = sim.Load(string(a.PTX), a.Manifest.StageKernel())
+	return err
 }
 
 type simPlan struct {
@@ -98,6 +110,9 @@ type simPlan struct {
 	widths   tileWidths
 	programs []*sim.Program
 	stages   []*sim.Program // what each is followed by, or nil
+
+	furtherBucket         *bucket // of further passes; nil for none
+	further, furtherStage *sim.Program
 }
 
 func (p *simPlan) close() error { return nil }
@@ -128,12 +143,31 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 			return nil, err
 		}
 	}
+	if err := p.makeFurtherPasses(ctx, mem, b); err != nil {
+		return nil, err
+	}
 	if err := mem.complete(p.spec); err != nil {
 		return nil, fmt.Errorf("simulator (order %d): kernel %s: %w", mem.launch.Seed, m.Entry, err)
 	}
 	res := mem.result(b, p.spec)
 	res.Kernel = m.Entry
 	return res, nil
+}
+
+// makeFurtherPasses goes on while rows are undecided.
+func (p *simPlan) makeFurtherPasses(ctx context.Context, mem *simMemory, b *batch) error {
+	for pass := 1; p.further != nil && pass < mostPasses && slices.Contains(mem.words(mem.status, b.rows), uint32(ir.StatusUndecided)); pass++ {
+		m := p.furtherBucket.Artifact.Manifest
+		mem.launch.CTAs = autotune.Grid(m.Launch.Grid, p.head.shape.Vocab, b.rows, max(simCTAs, m.Launch.Cluster[0]), 0)
+		if err := mem.run(ctx, p.further); err != nil {
+			return err
+		}
+		mem.launch.CTAs = b.rows
+		if err := mem.run(ctx, p.furtherStage); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // run runs a kernel on a call's memory.
@@ -153,6 +187,7 @@ type simMemory struct {
 	memory                      *sim.Memory
 	launch                      sim.Launch
 	tokens, status, scores, lse *sim.Block
+	states, open, bins, passes  *sim.Block // of further passes
 	marks, counts, arrivals     *sim.Block // workspaces of kernels that collect
 	logProbs                    *sim.Block
 }
@@ -204,11 +239,14 @@ func (m *simMemory) addFilters(b *batch, put func(name string, data []byte) uint
 	p[templates.ParamMinP] = put("min-p", asBytes(b.params.MinP))
 	m.marks, m.counts = m.memory.Put("marks", make([]byte, 4*n*manifest.RowMarks)), m.memory.Put("candidate counts", make([]byte, 4*n))
 	m.arrivals = m.memory.Put("arrivals", make([]byte, 4))
+	m.states, m.open = m.memory.Put("row states", make([]byte, n*manifest.StateBytes)), m.memory.Put("open rows", make([]byte, 4))
+	m.bins, m.passes = m.memory.Put("row bins", make([]byte, 8*n*(manifest.RowPivots+1))), m.memory.Alloc("passes", 4*n)
+	p[templates.ParamStates], p[templates.ParamOpen], p[templates.ParamBins], p[templates.ParamPasses] = m.states.Addr, m.open.Addr, m.bins.Addr, m.passes.Addr
 	p[templates.ParamMarks], p[templates.ParamCounts], p[templates.ParamArrivals] = m.marks.Addr, m.counts.Addr, m.arrivals.Addr
 	for _, scratch := range []struct {
 		param string
 		bytes int
-	}{{templates.ParamCandidates, n * manifest.RowCandidates * manifest.CandidateBytes}, {templates.ParamBounds, 4 * n}, {templates.ParamMasses, 8 * n}} {
+	}{{templates.ParamCandidates, n * manifest.RowCandidates * manifest.CandidateBytes}, {templates.ParamBounds, 4 * n}, {templates.ParamMasses, 8 * n}, {templates.ParamPivots, 16 * n * manifest.RowPivots}} {
 		p[scratch.param] = m.memory.Alloc(scratch.param, scratch.bytes).Addr
 	}
 }
@@ -224,7 +262,7 @@ func (m *simMemory) complete(spec Spec) error {
 			return fmt.Errorf("not all of %s is written", out.Name)
 		}
 	}
-	for _, space := range []*sim.Block{m.marks, m.counts, m.arrivals} {
+	for _, space := range []*sim.Block{m.marks, m.counts, m.arrivals, m.open, m.bins} {
 		if space == nil {
 			continue
 		}
@@ -261,6 +299,11 @@ func (m *simMemory) result(b *batch, spec Spec) *Result {
 	}
 	if spec.LogProb != ir.NoLogProb {
 		res.LogProbs = m.floats(m.logProbs, b.rows)
+	}
+	if m.passes != nil {
+		for _, n := range m.words(m.passes, b.rows) {
+			res.Passes = append(res.Passes, int32(n))
+		}
 	}
 	return res
 }

@@ -23,13 +23,16 @@ func collects(c ir.Computation) bool { return c.Truncation.Any() && c.Sampler ==
 func (c *skeleton) collecting() bool { return collects(c.c) }
 
 // addCollection declares what rows are collected in.
-func (s *params) addCollection(c ir.Computation) {
+func (s *params) addCollection(c ir.Computation, o Options) {
 	s.marks = s.pointer(ParamMarks, "u32", "batch x 1024", "workspace")
 	s.counts = s.pointer(ParamCounts, "u32", "batch", "workspace")
 	s.arrivals = s.pointer(ParamArrivals, "u32", "1", "workspace")
 	s.candidates = s.pointer(ParamCandidates, "u32", "batch x 8192 x 4", "scratch")
 	s.bounds = s.pointer(ParamBounds, "u32", "batch", "scratch")
-	if addsUp(c) {
+	if o.Further {
+		s.states, s.open = s.openRows()
+		s.pivots, s.bins = s.surveyed()
+	} else if addsUp(c) {
 		s.masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
 	}
 }
@@ -43,13 +46,21 @@ func (c *samplers) filtersOf(row ptx.B32) filter {
 type rowList struct {
 	marks      ptx.B32
 	alpha, tau ptx.F32
+	openRow    // of further passes
 }
 
 func (c *samplers) emptyList() rowList {
-	l := rowList{c.f.B32("list_marks"), c.f.F32("true_alpha"), c.f.F32("true_tau")}
+	l := rowList{marks: c.f.B32("list_marks"), alpha: c.f.F32("true_alpha"), tau: c.f.F32("true_tau")}
 	c.f.MovB32(l.marks, ptx.Imm(0))
 	c.f.MovF32(l.alpha, ptx.F32Imm(0))
 	c.f.MovF32(l.tau, ptx.F32Imm(0))
+	if c.options.Further {
+		l.openRow = openRow{c.f.B32("mode"), c.f.B32("old_bound"), c.f.B32("top"), c.f.B32("scale"), c.f.B64("floor"), c.f.B32("passes")}
+		for _, r := range []ptx.B32{l.mode, l.bound, l.top, l.scale, l.passes} {
+			c.f.MovB32(r, ptx.Imm(0))
+		}
+		c.f.MovB64(l.floor, ptx.Imm(0))
+	}
 	return l
 }
 
@@ -69,7 +80,9 @@ func (c *samplers) narrow(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 	f.SetpAndU32(ptx.EQ, on, high, ptx.Imm(keyEmpty), d.narrows)
 	f.SetpAndF32(ptx.GT, on, r.tau, ptx.F32Imm(0), on)
 	f.MovB32(l.marks, d.marks).If(on)
-	f.OrPred(c.lists, c.lists, on)
+	if !c.options.Further {
+		f.OrPred(c.lists, c.lists, on)
+	}
 	if c.summing() { // top-k takes its mass from the list
 		needs := f.Pred("needs_mass")
 		f.SetpAndU32(ptx.EQ, needs, d.k, ptx.Imm(0), on)
@@ -80,6 +93,11 @@ func (c *samplers) narrow(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 	f.MovF32(l.tau, r.tau)
 	f.MovF32(r.alpha, ptx.F32Imm(1)).If(on)
 	f.MovF32(r.tau, ptx.F32Imm(0)).If(on)
+	if c.options.Further {
+		c.reopen(row, r, l, high, low)
+		f.SetpOrU32(ptx.NE, c.lists, l.marks, ptx.Imm(0), c.lists)
+		return r.tau
+	}
 	sumTau := f.F32("sum_tau")
 	f.SelpF32(sumTau, c.filterTemperature(row), l.tau, on)
 	return sumTau
@@ -91,6 +109,9 @@ func (c *samplers) beginLists() {
 	if c.summing() {
 		c.f.SetpU32(ptx.NE, c.adds, c.lane, c.lane)
 	}
+	if c.options.Further {
+		c.f.SetpU32(ptx.NE, c.surveys, c.lane, c.lane)
+	}
 }
 
 func (c *samplers) agreeOnLists() {
@@ -99,11 +120,14 @@ func (c *samplers) agreeOnLists() {
 	if c.summing() {
 		c.f.BarRedOrPred(c.adds, ptx.Imm(1), c.adds, threads)
 	}
+	if c.options.Further {
+		c.f.BarRedOrPred(c.surveys, ptx.Imm(1), c.surveys, threads)
+	}
 }
 
 // whereAdding runs body unless no row of the tile needs its mass.
 func (c *samplers) whereAdding(body func()) {
-	if !c.collecting() {
+	if !c.collecting() || !c.summing() {
 		body()
 		return
 	}
@@ -137,6 +161,9 @@ func (c *samplers) storeList(inTile ptx.B32, l rowList) {
 	c.f.MovB32(alpha, l.alpha)
 	c.f.MovB32(tau, l.tau)
 	c.f.StSharedV4B32(c.at(inTile, 16).Off(c.plan.Storage.Lists), []ptx.B32{l.marks, alpha, tau, l.marks})
+	if c.options.Further {
+		c.storeFurther(inTile, l)
+	}
 }
 
 // listMarks loads the marks of a column of the tile: 0 where its row has no list.
@@ -168,11 +195,12 @@ const markFactor = 0x9E3779B1
 
 // mark raises the mark of a token to its logit, where p holds. Tokens v and v+8, which a thread of sm_90 has at once, have the
 // same mark.
-func (c *samplers) mark(row, id, marks, bits ptx.B32, p ptx.Pred) {
+func (c *samplers) mark(column, row, id, marks, bits ptx.B32, p ptx.Pred) {
 	f := c.f
 	hash, slot, addr := f.B32(), f.B32("mark"), f.B64("mark_addr")
 	f.AndB32(hash, id, ptx.Imm(0xFFFFFFF7))
 	f.MulLoU32(hash, hash, imm(f, markFactor))
+	c.salted(column, hash)
 	f.MulHiU32(slot, hash, marks)
 	f.MadLoU32(slot, row, ptx.Imm(manifest.RowMarks), slot)
 	f.MadWideU32(addr, slot, ptx.Imm(4), loadPointer(f, c.sig.marks, "marks"))
@@ -180,16 +208,23 @@ func (c *samplers) mark(row, id, marks, bits ptx.B32, p ptx.Pred) {
 }
 
 // markFloor marks the largest logit of an element of a row that has a list, which has no floor.
-func (c *samplers) markFloor(g group, i int, e *scanned, known ptx.Pred) {
+func (c *samplers) markFloor(g group, i int, e *scanned, least ptx.F32, known ptx.Pred) {
 	f := c.f
 	column, id, some := f.B32("column"), f.B32("token"), f.Pred("has_mark")
 	f.AddU32(column, g.columns, ptx.Imm(g.place(i)))
-	marks, top := c.listMarks(column), c.top(e)
+	marks, top, floored := c.listMarks(column), c.top(e), known
+	if c.options.Further {
+		floored = f.Pred("has_floor")
+		f.AndPred(floored, known, known)
+	}
 	f.SetpAndU32(ptx.EQ, known, marks, ptx.Imm(0), known)
 	f.SetpF32(ptx.GT, some, top, ptx.F32Imm(math.Inf(-1))) // false for NaN
 	f.SetpAndU32(ptx.NE, some, marks, ptx.Imm(0), some)
 	f.AddU32(id, g.id, ptx.Imm(int64(e.tokens[0].below)))
-	c.mark(c.batchRow(column), id, marks, scoreBits(f, top), some)
+	if c.options.Further {
+		top, some = c.floorOf(column, top, least, some, floored)
+	}
+	c.mark(column, c.batchRow(column), id, marks, scoreBits(f, top), some)
 }
 
 // beginService has warps begin with different rows. CTAs that serve the same row must not be neighbours, which finish their
@@ -200,6 +235,9 @@ func (c *samplers) beginService(warp ptx.B32) {
 	c.lists = f.Pred("any_list")
 	if c.summing() {
 		c.adds = f.Pred("any_mass")
+	}
+	if c.options.Further {
+		c.surveys = f.Pred("any_survey")
 	}
 	f.MovB32(c.early, ptx.Imm(1))
 	cta := f.B32("cta")
@@ -368,10 +406,11 @@ func (c *samplers) collect(column, id ptx.B32, in inputs, score ptx.F32, key ptx
 	left := f.B64("key_left")
 	f.SelpB64(left, ptx.Imm(0), key, fails) // not failing
 	f.SetpAndU32(ptx.NE, listed, high, ptx.Imm(keyEmpty), fails)
-	f.SetpAndF32(ptx.GEU, listed, z, threshold, listed)
+	by := c.listedBy(column, id, z, score, listed)
+	f.SetpAndF32(ptx.GEU, listed, by, threshold, listed)
 	row := c.batchRow(column)
 	c.list(row, id, z, score, listed)
-	c.mark(row, id, marks, scoreBits(f, z), listed)
+	c.mark(column, row, id, marks, scoreBits(f, by), listed)
 	return left
 }
 

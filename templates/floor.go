@@ -45,7 +45,7 @@ func (c *samplers) floors(g group) {
 		known := f.Pred("known")
 		f.SetpAndF32(ptx.GT, known, least, ptx.F32Imm(math.Inf(-1)), first) // false for NaN
 		if c.collecting() {
-			c.markFloor(g, i, &e, known)
+			c.markFloor(g, i, &e, least, known)
 		}
 		high, zero, key := scoreBits(f, least), f.B32(), f.B64("key")
 		f.MovB32(zero, ptx.Imm(0))

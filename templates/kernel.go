@@ -25,6 +25,8 @@ type Options struct {
 	// Exhaustive computes every score in full, where kernels otherwise skip those that a bound rules out. It is there to
 	// be compared with.
 	Exhaustive bool
+	// Further makes the kernel of the passes that decide the rows that the first pass leaves open, of a computation that truncates.
+	Further bool
 	// Weights is the layout of the weights; "" is row-major.
 	Weights manifest.Layout
 	// TensorMaps says where the kernel has its tensor maps from; "" is ByParam.
@@ -75,6 +77,9 @@ func Build(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	if err := Supports(c); err != nil {
 		return nil, err
 	}
+	if o.Further && !collects(c) {
+		return nil, fmt.Errorf("templates: further passes are of computations that truncate")
+	}
 	build, ok := skeletons[plan.Arch.Name]
 	if !ok {
 		return nil, fmt.Errorf("templates: there is no skeleton for %s", plan.Arch.Name)
@@ -109,6 +114,9 @@ func EntryName(archName string, t tiling.Tile, c ir.Computation, o Options) stri
 	}
 	if o.TensorMaps == InGlobal {
 		text += "_globalmap"
+	}
+	if o.Further {
+		text += "_further"
 	}
 	if o.Exhaustive {
 		text += "_exhaustive"

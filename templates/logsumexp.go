@@ -43,7 +43,7 @@ var (
 const sumBytes = 4
 
 // summing reports whether the kernel adds up.
-func (c *skeleton) summing() bool { return addsUp(c.c) }
+func (c *skeleton) summing() bool { return addsUp(c.c) && !c.options.Further }
 
 // addsUp reports whether a computation needs the sums of the rows: to tell, or for the mass that top-p is a share of.
 func addsUp(c ir.Computation) bool { return c.Sums() || collects(c) && c.Truncation.TopP }

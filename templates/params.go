@@ -48,6 +48,11 @@ const (
 	ParamBounds            = manifest.Bounds
 	ParamMasses            = manifest.Masses
 	ParamArrivals          = manifest.Arrivals
+	ParamStates            = manifest.States
+	ParamOpen              = manifest.Open
+	ParamPivots            = manifest.Pivots
+	ParamBins              = manifest.Bins
+	ParamPasses            = "passes"
 	ParamKeys              = manifest.Keys
 	ParamTicket            = manifest.Ticket
 )
@@ -69,6 +74,7 @@ type params struct {
 
 	filters                                   filterParams
 	marks, counts, candidates, bounds, masses ptx.Param
+	states, open, pivots, bins                ptx.Param
 	arrivals                                  ptx.Param
 
 	tokens, status, scores ptx.Param
@@ -116,7 +122,7 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 		s.partials = s.pointer(ParamPartials, "f32", "batch x ctas x 2", "scratch")
 	}
 	if collects(c) {
-		s.addCollection(c)
+		s.addCollection(c, o)
 	}
 	s.keys = s.pointer(ParamKeys, "u64", "batch", "workspace")
 	s.ticket = s.pointer(ParamTicket, "u32", "1", "workspace")

@@ -28,6 +28,7 @@ const (
 	wordBest       = resolveWords + 16              // key of the best score
 	wordLargest    = resolveWords + 24              // largest logit listed, as the high word of a key
 	wordEdge       = resolveWords + 28              // what the logits of the keys reach that are sorted
+	wordHighest    = resolveWords + 32              // key of the highest rank that was drawn
 )
 
 // notReached marks that a prefix does not reach its target.
@@ -55,7 +56,12 @@ type resolver struct {
 	count, bound          ptx.B32 // entries of the list, and the row's bound as a key's high word
 	entries               ptx.B64 // address of the list
 	masses                ptx.B64
+	further               bool
+	state                 openRow
+	stateAt, open         ptx.B64
+	pivots, bins          ptx.B64
 	tokens, status        ptx.B64
+	passes                ptx.B64
 	scores                ptx.B64
 
 	listed ptx.B32  // tokens that reach the bound
@@ -68,13 +74,21 @@ type resolver struct {
 }
 
 // newResolve adds the kernel to the module of the kernel that collects.
-func newResolve(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, name string) *Stage {
+func newResolve(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, o Options, name string) *Stage {
 	f := m.Entry(name)
 	f.Reqntid(resolveThreads, 1, 1)
-	r := &resolver{f: f, c: c, sig: signature{f: f, sets: ParamBatch}}
+	r := &resolver{f: f, c: c, further: o.Further, sig: signature{f: f, sets: ParamBatch}}
 	r.labels.done = f.Label("done")
 	r.begin(shared)
-	r.skipOthers()
+	if r.further {
+		r.countPass()
+		r.startWeights()
+		r.byMode()
+	} else {
+		r.skipOthers()
+		r.startWeights()
+	}
+	r.checkList()
 	r.load()
 	r.sort()
 	r.truncate()
@@ -96,8 +110,11 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	marks, counts := s.pointer(ParamMarks, "u32", "batch x 1024", "workspace"), s.pointer(ParamCounts, "u32", "batch", "workspace")
 	candidates := s.pointer(ParamCandidates, "u32", "batch x 8192 x 4", "scratch")
 	bounds := s.pointer(ParamBounds, "u32", "batch", "scratch")
-	var masses ptx.Param
-	if addsUp(r.c) {
+	states, open := s.openRows()
+	var pivots, bins, masses ptx.Param
+	if r.further {
+		pivots, bins = s.surveyed()
+	} else if addsUp(r.c) {
 		masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
 	}
 	tokens, status := s.pointer(ParamTokens, "i32", "batch", "write"), s.pointer(ParamStatus, "i32", "batch", "write")
@@ -116,13 +133,19 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	}
 	r.filters = loadFilters(f, filters, r.c.Truncation)
 	r.tokens, r.status = loadPointer(f, tokens, "tokens"), loadPointer(f, status, "status")
+	r.passes = loadPointer(f, s.pointer(ParamPasses, "i32", "batch", "write"), "passes")
 	if r.c.Score {
 		r.scores = loadPointer(f, s.pointer(ParamScores, "f32", "batch", "write"), "scores")
 	}
-	if addsUp(r.c) {
+	if r.further {
+		r.pivots, r.bins = f.B64("pivots"), f.B64("bins")
+		f.MadWideU32(r.pivots, r.row, ptx.Imm(16*surveyPivots), loadPointer(f, pivots, "pivots_base"))
+		f.MadWideU32(r.bins, r.row, ptx.Imm(8*(surveyPivots+1)), loadPointer(f, bins, "bins_base"))
+	} else if addsUp(r.c) {
 		r.masses = f.B64("mass")
 		f.MadWideU32(r.masses, r.row, ptx.Imm(8), loadPointer(f, masses, "masses"))
 	}
+	r.readState(loadPointer(f, states, "states"), loadPointer(f, open, "open"))
 	r.readList(loadPointer(f, marks, "marks"), loadPointer(f, counts, "counts"), loadPointer(f, candidates, "candidates"), loadPointer(f, bounds, "bounds"))
 }
 
@@ -134,6 +157,9 @@ func (r *resolver) readList(marks, counts, candidates, bounds ptx.B64) {
 	count := rowAddr(f, counts, r.row)
 	f.LdGlobalB32(r.count, count)
 	f.LdGlobalB32(r.bound, rowAddr(f, bounds, r.row))
+	if r.further {
+		f.MaxU32(r.bound, r.bound, r.state.bound)
+	}
 	index := f.B32()
 	f.MulLoU32(index, r.row, ptx.Imm(manifest.RowCandidates))
 	f.MadWideU32(r.entries, index, ptx.Imm(manifest.CandidateBytes), candidates)
@@ -146,7 +172,12 @@ func (r *resolver) readList(marks, counts, candidates, bounds ptx.B64) {
 	f.MadWideU32(base, index, ptx.Imm(4), marks)
 	largest, mark, old := f.B32("largest"), f.B32("mark"), f.B32()
 	f.MovB32(largest, ptx.Imm(0))
-	r.strided("clear_mark", r.filter.marks, func(i ptx.B32) {
+	clearing := r.filter.marks
+	if r.further { // rows that draw have other marks
+		clearing = f.B32("marks")
+		f.MaxU32(clearing, r.filter.marks, ptx.Imm(surveyPivots))
+	}
+	r.strided("clear_mark", clearing, func(i ptx.B32) {
 		addr := rowAddr(f, base, i)
 		f.LdGlobalB32(mark, addr)
 		f.MaxU32(largest, largest, mark)
@@ -166,6 +197,7 @@ func (r *resolver) setWords() {
 	f.StSharedB32(r.smem.Off(wordCut), imm(f, notReached)).If(first)
 	f.StSharedB32(r.smem.Off(wordCut+4), imm(f, notReached)).If(first)
 	f.StSharedB64(r.smem.Off(wordBest), zero).If(first)
+	f.StSharedB64(r.smem.Off(wordHighest), zero).If(first)
 }
 
 func (r *resolver) sync() { r.f.BarSync(ptx.Imm(0)) }
@@ -193,7 +225,7 @@ func (r *resolver) strided(name string, n ptx.Src32, body func(i ptx.B32)) {
 // skipOthers ends the rows that have no list, or whose status stands.
 func (r *resolver) skipOthers() {
 	f := r.f
-	on, failed, over := f.Pred("listed_row"), f.Pred("failed"), f.Pred("list_overflows")
+	on, failed := f.Pred("listed_row"), f.Pred("failed")
 	f.SetpAndF32(ptx.GT, on, r.temperature, ptx.F32Imm(0), r.filter.narrows) // T = 0 and NaN have none
 	f.Bra(r.labels.done).IfNot(on)
 	f.SetpU32(ptx.EQ, failed, r.bound, imm(f, keyFailed))
@@ -201,8 +233,32 @@ func (r *resolver) skipOthers() {
 	none := f.Pred("none_listed")
 	f.SetpU32(ptx.EQ, none, r.count, ptx.Imm(0))
 	r.endWith(ir.StatusEmpty, none)
-	f.SetpU32(ptx.GT, over, r.count, ptx.Imm(manifest.RowCandidates))
-	r.endWith(ir.StatusUndecided, over)
+}
+
+// checkList keeps a row open whose list has overflowed.
+func (r *resolver) checkList() {
+	over := r.f.Pred("list_overflows")
+	r.f.SetpU32(ptx.GT, over, r.count, ptx.Imm(manifest.RowCandidates))
+	r.overflows(over)
+}
+
+// startWeights prepares for weights: those of the row's likeliest token, which the marks have seen, are the largest.
+func (r *resolver) startWeights() {
+	f := r.f
+	t := r.temperature
+	if r.c.Truncation.TemperatureLast {
+		t = f.F32("filter_temperature")
+		f.MovF32(t, ptx.F32Imm(1))
+	}
+	high := f.B32("largest")
+	if r.further {
+		top := f.F32("top")
+		f.MovB32(top, r.state.top)
+		r.weigh = newWeigher(f, top, t, r.vocab)
+		return
+	}
+	f.LdSharedB32(high, r.smem.Off(wordLargest))
+	r.weigh = newWeigher(f, scoreThreshold(f, high), t, r.vocab)
 }
 
 // endWith ends the row without a token, where p holds for all threads.
@@ -263,10 +319,16 @@ func (r *resolver) load() {
 		f.Place(past)
 	})
 	r.sync()
-	r.listed = f.B32("listed")
-	f.LdSharedB32(r.listed, r.smem.Off(wordListed))
+	r.fill()
 	r.all = f.Pred("all_listed")
 	f.SetpU32(ptx.EQ, r.all, r.bound, ptx.Imm(0))
+}
+
+// fill counts the keys that were loaded, and fills up to a power of two with 0.
+func (r *resolver) fill() {
+	f := r.f
+	r.listed = f.B32("listed")
+	f.LdSharedB32(r.listed, r.smem.Off(wordListed))
 	zero := f.B64()
 	f.MovB64(zero, ptx.Imm(0))
 	rest := f.B32("rest")
@@ -430,10 +492,16 @@ func (r *resolver) draw() {
 		f.AtomSharedMaxU64(old, r.smem.Off(wordBest), scoreKey(f, e.score, e.id, kept), ptx.RelaxedCTA).If(kept)
 	})
 	r.sync()
-	first := r.isThread(0)
-	f.Bra(r.labels.done).IfNot(first)
-	best, low, high, token := f.B64("best"), f.B32(), f.B32(), f.B32("token")
+	best := f.B64("best")
 	f.LdSharedB64(best, r.smem.Off(wordBest))
+	r.write(best)
+}
+
+// write writes the results of a row whose best score has a key, and ends.
+func (r *resolver) write(best ptx.B64) {
+	f, first := r.f, r.isThread(0)
+	f.Bra(r.labels.done).IfNot(first)
+	low, high, token := f.B32(), f.B32(), f.B32("token")
 	f.MovUnpackB64(low, high, best)
 	f.NotB32(token, low)
 	f.StGlobalB32(rowAddr(f, r.tokens, r.row), token)
@@ -441,6 +509,8 @@ func (r *resolver) draw() {
 	if r.c.Score {
 		f.StGlobalF32(rowAddr(f, r.scores, r.row), r.finalScore(high))
 	}
+	r.closeRow()
+	f.Bra(r.labels.done)
 }
 
 // finalScore is z/T + g: the compared score is T times that for T below 1.

@@ -1,20 +1,12 @@
 package templates
 
 import (
-	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/ptx"
 )
 
 // truncate finds how many of the sorted tokens the filters keep.
 func (r *resolver) truncate() {
 	f := r.f
-	zero := imm(f, 0)
-	t := r.temperature
-	if r.c.Truncation.TemperatureLast {
-		t = f.F32("filter_temperature")
-		f.MovF32(t, ptx.F32Imm(1))
-	}
-	r.weigh = newWeigher(f, r.keyLogit(zero), t, r.vocab)
 	r.takeTopK()
 	r.cut = f.B32("cut")
 	f.MovB32(r.cut, r.taken)
@@ -55,14 +47,20 @@ func (r *resolver) takeTopP() {
 	least, most := f.B64("least_mass"), f.B64("most_mass")
 	f.MovB64(least, s.total)
 	f.MovB64(most, s.total)
-	exact, whole := f.Label("mass_is_exact"), f.Pred("whole")
+	whole := f.Pred("whole")
+	var exact *ptx.Label
+	if !r.further {
+		exact = f.Label("mass_is_exact")
+	}
 	f.SetpU32(ptx.NE, whole, r.filter.k, ptx.Imm(0))
 	f.OrPred(whole, whole, r.all)
-	f.Bra(exact).If(whole)
-	low, high := r.massRange(s.total)
-	f.MovB64(least, low)
-	f.MovB64(most, high)
-	f.Place(exact)
+	if !r.further { // in which only rows with a k have such lists
+		f.Bra(exact).If(whole)
+		low, high := r.massRange(s.total)
+		f.MovB64(least, low)
+		f.MovB64(most, high)
+		f.Place(exact)
+	}
 	for i, mass := range []ptx.B64{least, most} {
 		r.cross(s, r.weigh.nucleusTarget(mass, r.filter.p), wordCut+4*i)
 	}
@@ -71,7 +69,7 @@ func (r *resolver) takeTopP() {
 	f.LdSharedV2B32(cuts, r.smem.Off(wordCut))
 	f.SetpU32(ptx.NE, open, cuts[0], cuts[1])
 	f.SetpOrU32(ptx.EQ, open, cuts[0], imm(f, notReached), open)
-	r.endWith(ir.StatusUndecided, open)
+	r.drawsNext(open)
 	f.MovB32(r.cut, cuts[0])
 	f.Place(off)
 }
@@ -182,5 +180,5 @@ func (r *resolver) takeMinP() {
 	never := f.Pred("not_bounded")
 	f.NotPred(never, bounded)
 	f.AndPred(open, open, never)
-	r.endWith(ir.StatusUndecided, open)
+	r.drawsNext(open)
 }

@@ -137,6 +137,9 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	f.SetpU32(ptx.EQ, open, high, ptx.Imm(keyEmpty))
 	f.MovB32(r.threshold, ptx.Imm(c.openThreshold())).If(open)
 	f.MovB32(r.cap, ptx.Imm(floatNaN)).If(open)
+	if c.options.Further {
+		c.rebound(&r, list, open)
+	}
 	if c.scaledSums() {
 		f.MovF32(scale, c.rowScale(c.sumTau(sumTau))).If(open)
 	}
@@ -274,12 +277,14 @@ func (c *samplers) writeResults() {
 	high, low := f.B32("key_high"), f.B32("key_low")
 	f.MovUnpackB64(low, high, key)
 	token, state, ok := c.decode(high, low)
-	f.StGlobalB32(rowAddr(f, tokens, row), token)
-	f.StGlobalB32(rowAddr(f, status, row), state)
 	if c.collecting() {
 		f.StGlobalB32(rowAddr(f, loadPointer(f, c.sig.bounds, "bounds"), row), high)
 	}
-	if c.c.Score {
+	if !c.options.Further { // whose rows the resolving kernel writes
+		f.StGlobalB32(rowAddr(f, tokens, row), token)
+		f.StGlobalB32(rowAddr(f, status, row), state)
+	}
+	if c.c.Score && !c.options.Further {
 		f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.scores, "scores"), row), c.finalScore(row, high, ok))
 	}
 	if c.c.LogSumExp {

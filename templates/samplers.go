@@ -22,6 +22,7 @@ type samplers struct {
 
 	lists, adds ptx.Pred // any row of the tile has a list; any needs its mass
 	early       ptx.B32  // 1 until the CTA has seen its first tile
+	surveys     ptx.Pred // any row of the tile is surveyed
 	served      ptx.B32  // row of the tile whose marks the warp looks at next
 
 	member   ptx.B32 // of the threads that sample a tile together

@@ -47,6 +47,7 @@ type skeleton struct {
 	stride ptx.B32 // clusters in the grid
 
 	done *ptx.Label
+	gone *ptx.Label // past the end of what a kernel that has begun must do
 
 	// What an architecture adds: barriers of its own, what every thread does before and after the first barrier, and at the end.
 	moreBarriers, allocate, afterBarrier, beforeEnd func()
@@ -74,6 +75,9 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	}
 	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, options: o, shared: shared,
 		score: ir.Score(c), base: ir.Base(c), logit: ir.Logit(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c, o), done: f.Label("done")}
+	if o.Further {
+		k.gone = f.Label("gone")
+	}
 	if c.Sampler == ir.Grouped {
 		k.grouped = groupedGraphs{term: ir.BlockTerm(c), block: ir.BlockScore(c), race: ir.Race(c)}
 	}
@@ -92,13 +96,16 @@ func (k *skeleton) finishKernel(m *ptx.Module) (*Kernel, error) {
 		k.f.BarrierClusterArrive()
 		k.f.BarrierClusterWait()
 	}
+	if k.options.Further {
+		k.f.Place(k.gone)
+	}
 	k.f.Ret()
 	if err := m.Err(); err != nil {
 		return nil, err
 	}
 	kernel := &Kernel{Module: m, Entry: k.f, Params: k.sig.finish()}
 	if k.collecting() {
-		kernel.Resolve = newResolve(m, k.shared, k.c, k.f.Name+"_resolve")
+		kernel.Resolve = newResolve(m, k.shared, k.c, k.options, k.f.Name+"_resolve")
 		if err := m.Err(); err != nil {
 			return nil, err
 		}
@@ -120,6 +127,9 @@ func (k *skeleton) prologue(shared ptx.SharedVar) {
 	if k.t.Cluster > 1 {
 		k.rank = f.B32("rank")
 		f.MovB32(k.rank, ptx.ClusterCtarank)
+	}
+	if k.options.Further {
+		k.leaveClosed()
 	}
 	k.initBarriers()
 	run(k.allocate)

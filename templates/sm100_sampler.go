@@ -117,6 +117,7 @@ func (c *tensorSampler) epilogue(t *laneTile, buffer ptx.B32) {
 			c.eachGroup(t, buffer, "sum_group", func(g group) { c.addUpAll(g, c.scanSums(g)) })
 		})
 	}
+	c.whereSurveying(func() { c.eachGroup(t, buffer, "survey_group", c.survey) })
 	c.eachGroup(t, buffer, "epilogue_group", c.compare)
 }
 

@@ -73,6 +73,7 @@ func (c *consumer) epilogue(t tiles) {
 	if groups <= 1 {
 		only := c.groupOf(t.at(0), c.acc, c.colInN, c.codeAddress())
 		c.seedBests(func(body func(g group)) { body(only) })
+		c.whereSurveying(func() { c.survey(only) })
 		c.compare(only)
 		return
 	}
@@ -94,6 +95,11 @@ func (c *consumer) epilogue(t tiles) {
 			c.eachGroup(t, every, "sum_group", func(g group) { c.addUpAll(g, c.scanSums(g)) })
 		})
 	}
+	c.whereSurveying(func() {
+		every := f.B32("groups")
+		f.MovB32(every, all)
+		c.eachGroup(t, every, "survey_group", c.survey)
+	})
 	c.eachGroup(t, hit, "epilogue_group", c.compare)
 }
 

@@ -33,13 +33,18 @@ func newWeigher(f *ptx.Func, top, temperature ptx.F32, vocab ptx.B32) *weigher {
 	f.MinF32(t, t, ptx.F32Imm(maxWeightTemperature))
 	f.CvtRnF32F64(inverse, reciprocal(f, widen(f, t)))
 	f.MulF32(w.scale, inverse, ptx.F32Imm(log2e), ptx.RN)
+	w.measure(vocab)
+	return w
+}
+
+// measure sets what depends on the size of the vocabulary.
+func (w *weigher) measure(vocab ptx.B32) {
+	f, place := w.f, w.f.B32()
 	f.ClzB32(w.length, vocab)
 	f.SubU32(w.length, ptx.Imm(32), w.length)
-	place := f.B32()
 	f.SubU32(place, ptx.Imm(weightBits), w.length)
 	f.MovB64(w.most, ptx.Imm(1))
 	f.ShlB64(w.most, w.most, place)
-	return w
 }
 
 // log2e is log2(e) in float32.

@@ -40,8 +40,10 @@ type Storage struct {
 	Noise int // offset of the rows' noise constants, 16 bytes each
 	Rows  int // offset of the rows' records for the epilogue, 16 bytes each: a, t, threshold, cap
 	Keys  int // offset of the rows' best keys, 8 bytes each
-	Lists int // offset of what rows that truncation narrows have besides, 16 bytes each: marks, the true a and t
-	Slots int // offset of the rows' slots, 4 bytes each, where bias or mask have slots
+	// Further is the offset of what rows of further passes have besides, 32 bytes each: mode, top, scale, passes and floor.
+	Further int
+	Lists   int // offset of what rows that truncation narrows have besides, 16 bytes each: marks, the true a and t
+	Slots   int // offset of the rows' slots, 4 bytes each, where bias or mask have slots
 	// For the log-sum-exp: offset of the rows' scales, 4 bytes each, and of SumSets times a reference and then a sum for
 	// each row, 4 bytes each.
 	Scales, Sums int
@@ -250,6 +252,7 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 	}
 	if c.Truncation.Any() {
 		s.Lists = place(rowBytes * t.N)
+		s.Further = place(2 * rowBytes * t.N)
 	}
 	if c.Sums() || c.Truncation.TopP {
 		if c.Summed().RowScales() {

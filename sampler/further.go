@@ -1,0 +1,54 @@
+package sampler
+
+import (
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/autotune"
+	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// Rows that truncation narrows are decided in one pass over the weights as a rule. Those that are not, since more tokens stay than a
+// pass lists, take further passes of a kernel of their own (docs/truncation.md).
+
+// mostPasses bounds the passes of a call of Sample: a row that draws goes on with a part of the vocabulary that is a 65th of the
+// one before, on average, and two passes do that.
+const mostPasses = 64
+
+// defaultPasses are those of a launch that does not say.
+const defaultPasses = 3
+
+// furtherPasses is how many passes a launch makes after the first.
+func (s Spec) furtherPasses() int {
+	switch {
+	case !s.Truncation.Any() || s.Artifact != nil:
+		return 0
+	case s.Passes == 0:
+		return defaultPasses - 1
+	}
+	return s.Passes - 1
+}
+
+// further is the kernel of the further passes of a plan, of the tile of its widest bucket; nil where there are none.
+func (s Spec) further(buckets []bucket) (*bucket, error) {
+	if !s.Truncation.Any() || s.Artifact != nil {
+		return nil, nil
+	}
+	last := buckets[len(buckets)-1]
+	m := last.Artifact.Manifest
+	a, err := arch.Lookup(m.Arch)
+	if err != nil {
+		return nil, err
+	}
+	tile, err := tiling.ParseTile(m.Tile.Name)
+	if err != nil {
+		return nil, err
+	}
+	r := s.request(a, ir.Shape{Vocab: m.Problem.Vocab, Hidden: m.Problem.Hidden}, m.Tile.Weights, tile)
+	r.Options.Further = true
+	k, err := gen.Emit(r)
+	if err != nil {
+		return nil, err
+	}
+	return &bucket{last.width, autotune.Choice{Artifact: k}}, nil
+}

@@ -1,0 +1,259 @@
+package templates
+
+import (
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/ptx"
+)
+
+// Further passes decide the rows that the first leaves open (resolve.go). Each is a launch of a kernel that is like the first but
+// for its rows, which do one of three things:
+//
+//	relist   lists the tokens that reach the bound once more, from the bound that the pass before came to: for lists that overflowed
+//	draw     lists the tokens of the largest scores instead, among those that rank above a floor
+//	survey   adds up the weights of all tokens, in the bins between the ranks of those that were drawn
+//
+// A token that was drawn stays if what ranks above it weighs less than the target of top-p, which a survey tells exactly. Drawn
+// tokens are in the order of their scores, so that the first of them that stays is the row's. If none stays, the cut is above them
+// all, and the row draws again among the tokens that rank above them.
+
+// What an open row does in the next pass.
+const (
+	passNone   = 0
+	passRelist = 1
+	passDraw   = 2
+	passSurvey = 3
+)
+
+// Words of a row's state.
+const (
+	stateMode   = 0
+	stateBound  = 1 // of the pass before, as the high word of a key
+	stateTop    = 2 // the row's largest logit
+	stateScale  = 3 // of its weights
+	stateFloor  = 4 // key of a logit and an id, 64 bits: tokens below are not drawn
+	statePasses = 6 // made so far
+)
+
+// surveyPivots is how many drawn tokens a survey decides about.
+const surveyPivots = manifest.RowPivots
+
+// addOpenRows declares where rows stay open from pass to pass.
+func (s *signature) openRows() (states, open ptx.Param) {
+	return s.pointer(ParamStates, "u32", "batch x 8", "workspace"), s.pointer(ParamOpen, "u32", "1", "workspace")
+}
+
+// survey declares what surveys count in.
+func (s *signature) surveyed() (pivots, bins ptx.Param) {
+	return s.pointer(ParamPivots, "u64", "batch x 64 x 2", "scratch"), s.pointer(ParamBins, "u64", "batch x 65", "workspace")
+}
+
+// leaveClosed ends the whole grid where no row is open, before it has begun anything that must be ended.
+func (k *skeleton) leaveClosed() {
+	f := k.f
+	f.Comment("A further pass: nothing to do where no row is open.")
+	open, none := f.B32("open_rows"), f.Pred("none_open")
+	f.GriddepcontrolWait()
+	f.LdGlobalB32(open, loadPointer(f, k.sig.open, "open"), ptx.RelaxedGPU)
+	f.SetpU32(ptx.EQ, none, open, ptx.Imm(0))
+	f.Bra(k.gone).If(none)
+}
+
+// openRow is the state of a row.
+type openRow struct {
+	mode, bound, top, scale ptx.B32
+	floor                   ptx.B64
+	passes                  ptx.B32
+}
+
+// loadState loads the state of a row.
+func loadState(f *ptx.Func, states ptx.B64, row ptx.B32) openRow {
+	addr, first, second := stateAddr(f, states, row), f.NewB32s("state", 4), f.NewB32s("state", 4)
+	f.LdGlobalV4B32(first, addr)
+	f.LdGlobalV4B32(second, addr.Off(16))
+	s := openRow{mode: first[stateMode], bound: first[stateBound], top: first[stateTop], scale: first[stateScale], floor: f.B64("floor"), passes: second[2]}
+	f.MovPackB64(s.floor, second[0], second[1])
+	return s
+}
+
+func stateAddr(f *ptx.Func, states ptx.B64, row ptx.B32) ptx.B64 {
+	addr := f.B64("state_addr")
+	f.MadWideU32(addr, row, ptx.Imm(manifest.StateBytes), states)
+	return addr
+}
+
+// reopen makes the record of a row what the row's state asks for; without any it has none, and a row that is surveyed none either.
+func (c *samplers) reopen(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B32) {
+	f := c.f
+	s := loadState(f, loadPointer(f, c.sig.states, "states"), row)
+	draws, relists, closed := f.Pred("draws"), f.Pred("relists"), f.Pred("closed")
+	f.SetpU32(ptx.EQ, draws, s.mode, ptx.Imm(passDraw))
+	f.SetpU32(ptx.EQ, relists, s.mode, ptx.Imm(passRelist))
+	f.OrPred(closed, draws, relists)
+	f.NotPred(closed, closed)
+	f.MovB32(high, imm(f, keyFailed)).If(closed)
+	f.MovB32(low, ptx.Imm(0)).If(closed)
+	f.MovB32(l.marks, ptx.Imm(0)).If(closed)
+	f.MovB32(l.marks, ptx.Imm(surveyPivots)).If(draws)
+	f.MovF32(r.alpha, l.alpha).If(draws)
+	f.MovF32(r.tau, l.tau).If(draws)
+	f.MovB32(l.mode, s.mode)
+	f.MovB32(l.bound, s.bound)
+	f.MovB32(l.top, s.top)
+	f.MovB32(l.scale, s.scale)
+	f.MovB64(l.floor, s.floor)
+	f.MovB32(l.passes, s.passes)
+	surveyed := f.Pred("surveyed")
+	f.SetpU32(ptx.EQ, surveyed, s.mode, ptx.Imm(passSurvey))
+	f.OrPred(c.surveys, c.surveys, surveyed)
+}
+
+// rebound gives a row that is open the bound of the pass before.
+func (c *samplers) rebound(r *rowRecord, l rowList, open ptx.Pred) {
+	f, has := c.f, c.f.Pred("has_bound")
+	f.SetpAndU32(ptx.NE, has, l.bound, ptx.Imm(0), open)
+	f.MovF32(r.threshold, scoreThreshold(f, l.bound)).If(has)
+}
+
+// furtherBytes are those of a row's record for further passes: mode, top, scale, passes, and the floor.
+const furtherBytes = 32
+
+func (c *samplers) storeFurther(inTile ptx.B32, l rowList) {
+	f, at := c.f, c.at(inTile, furtherBytes)
+	low, high := f.B32(), f.B32()
+	f.MovUnpackB64(low, high, l.floor)
+	f.StSharedV4B32(at.Off(c.plan.Storage.Further), []ptx.B32{l.mode, l.top, l.scale, l.passes})
+	f.StSharedV4B32(at.Off(c.plan.Storage.Further+16), []ptx.B32{low, high, low, high})
+}
+
+// furtherRow is a column's record.
+type furtherRow struct {
+	mode, passes ptx.B32
+	top, scale   ptx.F32
+	floor        ptx.B64
+}
+
+func (c *samplers) furtherRow(column ptx.B32) furtherRow {
+	f, at := c.f, c.at(column, furtherBytes)
+	first, second := f.NewB32s("further", 4), f.NewB32s("further_floor", 2)
+	f.LdSharedV4B32(first, at.Off(c.plan.Storage.Further))
+	f.LdSharedV2B32(second, at.Off(c.plan.Storage.Further+16))
+	d := furtherRow{mode: first[0], passes: first[3], top: f.F32("top"), scale: f.F32("scale"), floor: f.B64("floor")}
+	f.MovB32(d.top, first[1])
+	f.MovB32(d.scale, first[2])
+	f.MovPackB64(d.floor, second[0], second[1])
+	return d
+}
+
+// listedBy is what a row lists by: the logit, or in a row that draws the score, if the token ranks above the floor.
+func (c *samplers) listedBy(column, id ptx.B32, z, score ptx.F32, listed ptx.Pred) ptx.F32 {
+	if !c.options.Further {
+		return z
+	}
+	f, d := c.f, c.furtherRow(column)
+	draws, value, low, key := f.Pred("draws"), f.F32("listed_by"), f.B32(), f.B64("rank_key")
+	f.SetpU32(ptx.EQ, draws, d.mode, ptx.Imm(passDraw))
+	f.SelpF32(value, score, z, draws)
+	f.NotB32(low, id)
+	f.MovPackB64(key, low, scoreBits(f, z))
+	f.SetpAndU64(ptx.GE, listed, key, d.floor, listed)
+	return value
+}
+
+// salted changes which tokens share a mark from pass to pass, so that no vocabulary defeats them all.
+func (c *samplers) salted(column, hash ptx.B32) {
+	if !c.options.Further {
+		return
+	}
+	salt := c.f.B32("salt")
+	c.f.MulLoU32(salt, c.furtherRow(column).passes, imm(c.f, 0x85EBCA6B))
+	c.f.AddU32(hash, hash, salt)
+}
+
+// whereSurveying runs body if a row of the tile is surveyed.
+func (c *samplers) whereSurveying(body func()) {
+	if !c.options.Further {
+		return
+	}
+	skip := c.f.Label("no_survey")
+	c.f.Bra(skip).IfNot(c.surveys)
+	body()
+	c.f.Place(skip)
+}
+
+// survey adds the weights of a group's tokens to the bins of their rows.
+func (c *samplers) survey(g group) {
+	f := c.f
+	w := &weigher{f: f, power: ir.Power2(), length: f.B32("vocab_bits"), most: f.B64("max_weight")}
+	w.measure(c.vocab)
+	for i := range g.elements {
+		e, column := g.gather(&g, i), f.B32("column")
+		f.AddU32(column, g.columns, ptx.Imm(g.place(i)))
+		d, other, row := c.furtherRow(column), f.Label("not_surveyed"), c.batchRow(column)
+		here := f.Pred("surveyed")
+		f.SetpU32(ptx.EQ, here, d.mode, ptx.Imm(passSurvey))
+		f.Bra(other).IfNot(here)
+		w.top, w.scale = d.top, d.scale
+		for _, t := range e.tokens {
+			c.surveyToken(w, row, g, t)
+		}
+		f.Place(other)
+	}
+}
+
+// surveyToken adds one token's weight to the bin of its rank: bin j has the tokens that rank behind j pivots, the j-th one last.
+func (c *samplers) surveyToken(w *weigher, row ptx.B32, g group, t candidate) {
+	f := c.f
+	z, counts, id := lower(f, c.logit, t.in), f.Pred("counts"), f.B32("token")
+	f.SetpF32(ptx.EQ, counts, t.pad, ptx.F32Imm(0))
+	if c.c.Chain.Mask {
+		f.AndPred(counts, counts, t.in.p[ir.InAllowed])
+	}
+	weight, none := w.of(z), f.Label("weighs_nothing")
+	f.SetpAndU64(ptx.NE, counts, weight, ptx.Imm(0), counts)
+	f.Bra(none).IfNot(counts)
+	low, key := f.B32(), f.B64("rank_key")
+	f.AddU32(id, g.id, ptx.Imm(int64(t.below)))
+	f.NotB32(low, id)
+	f.MovPackB64(key, low, scoreBits(f, z))
+	bin, index, addr := c.binOf(row, key), f.B32(), f.B64()
+	f.MadLoU32(index, row, ptx.Imm(surveyPivots+1), bin)
+	f.MadWideU32(addr, index, ptx.Imm(8), loadPointer(f, c.sig.bins, "bins"))
+	f.RedGlobalAddU64(addr, weight, ptx.RelaxedGPU)
+	f.Place(none)
+}
+
+// binOf counts the pivots of a row that rank above a key: they fall, and 0 fills them up.
+func (c *samplers) binOf(row ptx.B32, key ptx.B64) ptx.B32 {
+	f := c.f
+	bin, base, index := f.B32("bin"), f.B64("pivots"), f.B32()
+	f.MovB32(bin, ptx.Imm(0))
+	f.MulLoU32(index, row, ptx.Imm(2*surveyPivots))
+	f.MadWideU32(base, index, ptx.Imm(8), loadPointer(f, c.sig.pivots, "pivots"))
+	for step := surveyPivots; step > 0; step /= 2 {
+		pivot, addr, at, above := f.B64(), f.B64(), f.B32(), f.Pred("ranks_above")
+		f.AddU32(at, bin, ptx.Imm(step-1))
+		f.MinU32(at, at, ptx.Imm(surveyPivots-1))
+		f.MadWideU32(addr, at, ptx.Imm(8), base)
+		f.LdGlobalB64(pivot, addr)
+		f.SetpU64(ptx.GT, above, pivot, key)
+		f.AddU32(bin, at, ptx.Imm(1)).If(above)
+	}
+	return bin
+}
+
+// floorOf is what is marked for an element in the rows' first tile: its largest logit, or in a row that draws the floor of its
+// score. Where tokens below a rank are not drawn, none are marked.
+func (c *samplers) floorOf(column ptx.B32, top, least ptx.F32, some, floored ptx.Pred) (value ptx.F32, marked ptx.Pred) {
+	f, d := c.f, c.furtherRow(column)
+	draws, either := f.Pred("draws"), f.Pred("marked_floor")
+	value, marked = f.F32("marked"), f.Pred("marked")
+	f.SetpU32(ptx.EQ, draws, d.mode, ptx.Imm(passDraw))
+	f.SelpF32(value, least, top, draws)
+	f.SetpAndU64(ptx.EQ, either, d.floor, ptx.Imm(0), floored)
+	f.AndPred(either, either, draws)
+	f.NotPred(marked, draws)
+	f.OrPred(marked, marked, either)
+	f.AndPred(marked, marked, some)
+	return value, marked
+}

@@ -1,0 +1,287 @@
+package templates
+
+import (
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/ptx"
+)
+
+// What the resolving kernel does for rows that stay open, and in further passes (further.go).
+
+// readState loads the row's state. In the first pass what is left of a launch before is closed.
+func (r *resolver) readState(states, open ptx.B64) {
+	f := r.f
+	r.state, r.stateAt, r.open = loadState(f, states, r.row), stateAddr(f, states, r.row), open
+	if r.further {
+		return
+	}
+	first, stale := r.isThread(0), f.Pred("stale")
+	f.SetpAndU32(ptx.NE, stale, r.state.mode, ptx.Imm(passNone), first)
+	f.RedGlobalAddU32(open, imm(f, -1), ptx.RelaxedGPU).If(stale)
+	r.sync() // all have read the state
+	f.StGlobalB32(r.stateAt.Off(4*stateMode), ptx.Imm(passNone)).If(first)
+	f.StGlobalB32(r.stateAt.Off(4*statePasses), ptx.Imm(1)).If(first)
+	f.StGlobalB32(rowAddr(f, r.passes, r.row), ptx.Imm(1)).If(first)
+}
+
+// countPass counts a further pass over the row; a row that is not open ends here.
+func (r *resolver) countPass() {
+	f, closed, passes, first := r.f, r.f.Pred("closed"), r.f.B32("passes"), r.isThread(0)
+	f.SetpU32(ptx.EQ, closed, r.state.mode, ptx.Imm(passNone))
+	f.Bra(r.labels.done).If(closed)
+	f.AddU32(passes, r.state.passes, ptx.Imm(1))
+	f.StGlobalB32(r.stateAt.Off(4*statePasses), passes).If(first)
+	f.StGlobalB32(rowAddr(f, r.passes, r.row), passes).If(first)
+}
+
+// keepOpen has the row take another pass, where p holds for all threads: as mode, or to list once more if the row has a k, for which
+// its list serves.
+func (r *resolver) keepOpen(mode int64, bound ptx.B32, floor ptx.B64, p ptx.Pred) {
+	f, on, first, next := r.f, r.f.Label("goes_on"), r.isThread(0), r.f.B32("next_mode")
+	f.Bra(on).IfNot(p)
+	f.MovB32(next, ptx.Imm(mode))
+	top, scale, low, high := f.B32(), f.B32(), f.B32(), f.B32()
+	f.MovB32(top, r.weigh.top)
+	f.MovB32(scale, r.weigh.scale)
+	f.MovUnpackB64(low, high, floor)
+	f.StGlobalB32(r.stateAt.Off(4*stateMode), next).If(first)
+	f.StGlobalB32(r.stateAt.Off(4*stateBound), bound).If(first)
+	f.StGlobalB32(r.stateAt.Off(4*stateTop), top).If(first)
+	f.StGlobalB32(r.stateAt.Off(4*stateScale), scale).If(first)
+	f.StGlobalB32(r.stateAt.Off(4*stateFloor), low).If(first)
+	f.StGlobalB32(r.stateAt.Off(4*stateFloor+4), high).If(first)
+	if !r.further {
+		f.RedGlobalAddU32(r.open, ptx.Imm(1), ptx.RelaxedGPU).If(first)
+	}
+	r.endWith(ir.StatusUndecided, p)
+	f.Place(on)
+}
+
+// overflows keeps a row open whose list has overflowed: a row with a k lists once more, from the bound that this pass came to, and
+// others draw.
+func (r *resolver) overflows(over ptx.Pred) {
+	f := r.f
+	byK, others, zero := f.Pred("relists"), f.Pred("draws"), f.B64()
+	f.MovB64(zero, ptx.Imm(0))
+	f.SetpAndU32(ptx.NE, byK, r.filter.k, ptx.Imm(0), over)
+	f.SetpAndU32(ptx.EQ, others, r.filter.k, ptx.Imm(0), over)
+	r.keepOpen(passRelist, r.bound, zero, byK)
+	r.keepOpen(passDraw, imm(f, 0), zero, others)
+}
+
+// drawsNext keeps a row open whose list does not decide it.
+func (r *resolver) drawsNext(p ptx.Pred) {
+	zero := r.f.B64()
+	r.f.MovB64(zero, ptx.Imm(0))
+	r.keepOpen(passDraw, imm(r.f, 0), zero, p)
+}
+
+// closeRow is thread 0's: the row is decided.
+func (r *resolver) closeRow() {
+	if !r.further {
+		return
+	}
+	r.f.StGlobalB32(r.stateAt.Off(4*stateMode), ptx.Imm(passNone))
+	r.f.RedGlobalAddU32(r.open, imm(r.f, -1), ptx.RelaxedGPU)
+}
+
+// byMode runs what the row's mode asks for; a row that lists by its logits goes on as in the first pass.
+func (r *resolver) byMode() {
+	f, relist := r.f, r.f.Label("resolve_list")
+	p := f.Pred("mode")
+	f.SetpU32(ptx.EQ, p, r.state.mode, ptx.Imm(passRelist))
+	f.Bra(relist).If(p)
+	if r.c.Truncation.TopP {
+		survey := f.Label("resolve_survey")
+		f.SetpU32(ptx.EQ, p, r.state.mode, ptx.Imm(passSurvey))
+		f.Bra(survey).If(p)
+		r.resolveDrawn()
+		f.Place(survey)
+		r.resolveSurvey()
+	} else {
+		r.resolveDrawn()
+	}
+	f.Place(relist)
+}
+
+// scoreKeyOf is the key of an entry's score.
+func (r *resolver) scoreKeyOf(e entry) ptx.B64 {
+	f, low, key := r.f, r.f.B32(), r.f.B64("score_key")
+	f.NotB32(low, e.id)
+	f.MovPackB64(key, low, scoreBits(f, e.score))
+	return key
+}
+
+// resolveDrawn has the row's list of the largest scores. Without a p the first of them that min-p keeps is the row's; with one the
+// likeliest are what the next pass surveys.
+func (r *resolver) resolveDrawn() {
+	f := r.f
+	over, zero := f.Pred("list_overflows"), f.B64()
+	f.MovB64(zero, ptx.Imm(0))
+	f.SetpU32(ptx.GT, over, r.count, ptx.Imm(manifest.RowCandidates))
+	r.keepOpen(passDraw, r.bound, r.state.floor, over)
+	r.setLeast()
+	if r.c.Truncation.MinP {
+		r.drawByMinP()
+	}
+	if r.c.Truncation.TopP {
+		r.placePivots()
+	}
+	f.Bra(r.labels.done)
+}
+
+// setLeast sets the weight that min-p asks for, 0 without one.
+func (r *resolver) setLeast() {
+	f := r.f
+	r.least = f.B64("least")
+	f.MovB64(r.least, ptx.Imm(0))
+	if r.c.Truncation.MinP {
+		f.MovB64(r.least, r.weigh.minPThreshold(r.filter.minP)).If(r.filter.byMinP)
+	}
+}
+
+// drawByMinP ends a row without a p.
+func (r *resolver) drawByMinP() {
+	f, skip := r.f, r.f.Label("has_p")
+	if r.c.Truncation.TopP {
+		f.Bra(skip).If(r.filter.byP)
+	}
+	highest := f.B64("highest")
+	f.MovB64(highest, ptx.Imm(0))
+	r.strided("draw_listed", r.count, func(i ptx.B32) {
+		e, old, kept := r.entry(i), f.B64(), f.Pred("kept")
+		key := r.scoreKeyOf(e)
+		f.SetpU32(ptx.GE, kept, r.high(key), r.bound)
+		f.MaxU64(highest, highest, e.key).If(kept)
+		f.SetpAndU64(ptx.GE, kept, r.weigh.of(e.z), r.least, kept)
+		f.AtomSharedMaxU64(old, r.smem.Off(wordBest), key, ptx.RelaxedCTA).If(kept)
+	})
+	old := f.B64()
+	f.AtomSharedMaxU64(old, r.smem.Off(wordHighest), highest, ptx.RelaxedCTA)
+	r.sync()
+	best, none, floor := f.B64("best"), f.Pred("none_kept"), f.B64("floor")
+	f.LdSharedB64(best, r.smem.Off(wordBest))
+	f.LdSharedB64(floor, r.smem.Off(wordHighest))
+	f.SetpU64(ptx.EQ, none, best, ptx.Imm(0))
+	slack := f.B64()
+	f.MovB64(slack, ptx.Imm(8<<32)) // weights need not fall where logits do
+	f.SubU64(floor, floor, slack)
+	r.keepOpen(passDraw, imm(f, 0), floor, none)
+	r.write(best)
+	f.Place(skip)
+}
+
+// placePivots sorts the drawn tokens of the largest scores by rank, for the survey.
+func (r *resolver) placePivots() {
+	f := r.f
+	r.strided("load_score", r.count, func(i ptx.B32) {
+		key, there, past, at := r.scoreKeyOf(r.entry(i)), f.Pred("reaches_bound"), f.Label("score_loaded"), f.B32()
+		f.SetpU32(ptx.GE, there, r.high(key), r.bound)
+		f.Bra(past).IfNot(there)
+		f.AtomSharedAddU32(at, r.smem.Off(wordListed), ptx.Imm(1), ptx.RelaxedCTA)
+		f.StSharedB64(r.keyAddr(at), key)
+		f.Place(past)
+	})
+	r.sync()
+	r.fill()
+	r.sort()
+	last, edge := f.B32(), f.B64("least_drawn")
+	f.MinU32(last, r.listed, ptx.Imm(surveyPivots))
+	f.SubU32(last, last, ptx.Imm(1))
+	f.LdSharedB64(edge, r.keyAddr(last))
+	r.sync()
+	// The drawn tokens' ranks and scores, side by side, and 0 behind them.
+	few := f.Pred("has_pivot")
+	f.SetpU32(ptx.LT, few, r.tid, ptx.Imm(surveyPivots))
+	zero, own := f.B64(), f.B32()
+	f.MovB64(zero, ptx.Imm(0))
+	f.MadLoU32(own, r.tid, ptx.Imm(8), r.smem)
+	f.StSharedB64(own.Off(resolveKeys), zero).If(few)
+	f.StSharedB64(own.Off(resolveKeys+8*surveyPivots), zero).If(few)
+	first := r.isThread(0)
+	f.StSharedB32(r.smem.Off(wordListed), ptx.Imm(0)).If(first)
+	r.sync()
+	r.strided("collect_pivot", r.count, func(i ptx.B32) {
+		e, there, past, at := r.entry(i), f.Pred("is_drawn"), f.Label("pivot_collected"), f.B32()
+		key := r.scoreKeyOf(e)
+		f.SetpU64(ptx.GE, there, key, edge)
+		f.Bra(past).IfNot(there)
+		f.AtomSharedAddU32(at, r.smem.Off(wordListed), ptx.Imm(1), ptx.RelaxedCTA)
+		f.StSharedB64(r.keyAddr(at), e.key)
+		f.MadLoU32(at, at, ptx.Imm(8), r.smem)
+		f.StSharedB64(at.Off(resolveKeys+8*surveyPivots), key)
+		f.Place(past)
+	})
+	r.sync()
+	r.rankPivots(few, own)
+	always := f.Pred("always")
+	f.SetpU32(ptx.EQ, always, r.tid, r.tid)
+	r.keepOpen(passSurvey, imm(f, 0), r.state.floor, always)
+}
+
+// rankPivots writes each pivot to the place of its rank: how many keys are larger. Those that are 0 share their place.
+func (r *resolver) rankPivots(few ptx.Pred, own ptx.B32) {
+	f, skip := r.f, r.f.Label("pivots_ranked")
+	f.Bra(skip).IfNot(few)
+	key, score, rank := f.B64("pivot"), f.B64("pivot_score"), f.B32("rank")
+	f.LdSharedB64(key, own.Off(resolveKeys))
+	f.LdSharedB64(score, own.Off(resolveKeys+8*surveyPivots))
+	f.MovB32(rank, ptx.Imm(0))
+	none := f.Pred("no_pivot")
+	f.SetpU64(ptx.EQ, none, key, ptx.Imm(0))
+	for j := range surveyPivots {
+		other, above := f.B64(), f.Pred("ranks_above")
+		f.LdSharedB64(other, r.smem.Off(resolveKeys+8*j))
+		f.SetpU64(ptx.GT, above, other, key)
+		f.AddU32(rank, rank, ptx.Imm(1)).If(above)
+	}
+	f.MovB32(rank, r.tid).If(none) // keys stand first, so that the place of one that is not there is its own
+	addr := f.B64()
+	f.MadWideU32(addr, rank, ptx.Imm(8), r.pivots)
+	f.StGlobalB64(addr, key)
+	f.StGlobalB64(addr.Off(8*surveyPivots), score)
+	f.Place(skip)
+}
+
+// resolveSurvey takes the drawn token of the largest score of which less than the target ranks above.
+func (r *resolver) resolveSurvey() {
+	f := r.f
+	r.setLeast()
+	bin, has, addr := f.B64("bin_weight"), f.Pred("has_bin"), f.B64()
+	f.MovB64(bin, ptx.Imm(0))
+	f.SetpU32(ptx.LE, has, r.tid, ptx.Imm(surveyPivots))
+	f.MadWideU32(addr, r.tid, ptx.Imm(8), r.bins)
+	f.LdGlobalB64(bin, addr).If(has)
+	zero := f.B64()
+	f.MovB64(zero, ptx.Imm(0))
+	f.StGlobalB64(addr, zero).If(has)
+	s := r.scan(bin)
+	target := r.weigh.nucleusTarget(s.total, r.filter.p)
+	key, score, at, few, skip := f.B64("pivot"), f.B64("pivot_score"), f.B64(), f.Pred("has_pivot"), f.Label("pivots_judged")
+	f.SetpU32(ptx.LT, few, r.tid, ptx.Imm(surveyPivots))
+	f.Bra(skip).IfNot(few)
+	f.MadWideU32(at, r.tid, ptx.Imm(8), r.pivots)
+	f.LdGlobalB64(key, at)
+	f.LdGlobalB64(score, at.Off(8*surveyPivots))
+	above, weight, kept, old := f.B64("above"), r.weigh.of(scoreThreshold(f, r.high(key))), f.Pred("kept"), f.B64()
+	f.SubU64(above, s.after, weight)
+	f.SetpU64(ptx.LT, kept, above, target)
+	f.SetpAndU64(ptx.GE, kept, weight, r.least, kept)
+	f.SetpAndU64(ptx.NE, kept, key, ptx.Imm(0), kept)
+	f.AtomSharedMaxU64(old, r.smem.Off(wordBest), score, ptx.RelaxedCTA).If(kept)
+	f.Place(skip)
+	r.sync()
+	best, none, floor := f.B64("best"), f.Pred("none_kept"), f.B64("floor")
+	f.LdSharedB64(best, r.smem.Off(wordBest))
+	f.SetpU64(ptx.EQ, none, best, ptx.Imm(0))
+	f.LdGlobalB64(floor, r.pivots)
+	if r.c.Truncation.MinP { // it may have dropped them: weights need not fall where logits do
+		slack := f.B64()
+		f.MovB64(slack, ptx.Imm(8<<32))
+		f.SubU64(floor, floor, slack)
+		f.MaxU64(floor, floor, r.state.floor)
+	}
+	f.AddU64(floor, floor, ptx.Imm(1))
+	r.keepOpen(passDraw, imm(f, 0), floor, none)
+	r.write(best)
+}
