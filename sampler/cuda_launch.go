@@ -129,17 +129,19 @@ func (l *Launcher) collection(array string) driver.DevicePtr {
 	return l.space.Ptr() + driver.DevicePtr(collectionStart(l.rows)+manifest.CollectionOffset(array, l.rows))
 }
 
-// collectionStart is aligned as an allocation is.
-func collectionStart(rows int) int { return (manifest.WorkspaceBytes(rows) + 255) &^ 255 }
+// aligned rounds up to what an allocation is aligned to: kernels read and write 16 bytes at a time.
+func aligned(bytes int) int { return (bytes + 255) &^ 255 }
+
+func collectionStart(rows int) int { return aligned(manifest.WorkspaceBytes(rows)) }
 
 // spaceBytes are the bytes of the workspace for a number of rows but for the partial sums: those that are zero between launches,
 // and all.
 func (p *cudaPlan) spaceBytes(rows int) (zeroed, all int) {
 	if !p.spec.Truncation.Any() {
-		return manifest.WorkspaceBytes(rows), manifest.WorkspaceBytes(rows)
+		return manifest.WorkspaceBytes(rows), aligned(manifest.WorkspaceBytes(rows))
 	}
 	start := collectionStart(rows)
-	return start + manifest.CollectionOffset(manifest.Candidates, rows), start + manifest.CollectionBytes(rows)
+	return start + manifest.CollectionOffset(manifest.Candidates, rows), aligned(start + manifest.CollectionBytes(rows))
 }
 
 func (l *Launcher) partials() driver.DevicePtr {

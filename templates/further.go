@@ -108,11 +108,12 @@ func (c *samplers) reopen(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 	f.OrPred(c.surveys, c.surveys, surveyed)
 }
 
-// rebound gives a row that is open the bound of the pass before.
-func (c *samplers) rebound(r *rowRecord, l rowList, open ptx.Pred) {
+// rebound gives a row that is open the bound of the pass before, as its key too: no mark of this pass lowers it.
+func (c *samplers) rebound(r *rowRecord, l rowList, high ptx.B32, open ptx.Pred) {
 	f, has := c.f, c.f.Pred("has_bound")
 	f.SetpAndU32(ptx.NE, has, l.bound, ptx.Imm(0), open)
 	f.MovF32(r.threshold, scoreThreshold(f, l.bound)).If(has)
+	f.MovB32(high, l.bound).If(has)
 }
 
 // furtherBytes are those of a row's record for further passes: mode, top, scale, passes, and the floor.

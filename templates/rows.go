@@ -138,7 +138,7 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	f.MovB32(r.threshold, ptx.Imm(c.openThreshold())).If(open)
 	f.MovB32(r.cap, ptx.Imm(floatNaN)).If(open)
 	if c.options.Further {
-		c.rebound(&r, list, open)
+		c.rebound(&r, list, high, open)
 	}
 	if c.scaledSums() {
 		f.MovF32(scale, c.rowScale(c.sumTau(sumTau))).If(open)
