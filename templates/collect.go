@@ -10,9 +10,8 @@ import (
 
 // Rows that truncation narrows are not sampled here: their likeliest tokens are collected in a list, from which another kernel
 // draws (resolve.go). A token is listed where its logit reaches the row's bound, which is known to be reached by as many tokens
-// as matter: each row has that many marks, tokens belong to marks by a hash of their ids, and a mark holds the largest logit
-// that was seen of its tokens. So the smallest mark is reached by as many tokens as there are marks, all different. By the time
-// a row is through, about m ln m tokens reach the bound that m marks give.
+// as matter: each row has a few times that many marks, tokens belong to marks by a hash of their ids, and a mark holds the largest
+// logit that was seen of its tokens. So the n-th largest mark is reached by n tokens, all different.
 //
 // To the scan such a row is one whose scores have no noise: alpha is 1, tau 0, and its threshold is the bound. The bound is
 // exchanged as other rows' bests are: as a key with a low word of 0.
@@ -44,14 +43,15 @@ func (c *samplers) filtersOf(row ptx.B32) filter {
 
 // rowList is what a row's record keeps besides: the row's marks, or 0 where it has no list, and its true (alpha, tau).
 type rowList struct {
-	marks      ptx.B32
-	alpha, tau ptx.F32
-	openRow    // of further passes
+	marks, wanted ptx.B32
+	alpha, tau    ptx.F32
+	openRow       // of further passes
 }
 
 func (c *samplers) emptyList() rowList {
-	l := rowList{marks: c.f.B32("list_marks"), alpha: c.f.F32("true_alpha"), tau: c.f.F32("true_tau")}
+	l := rowList{marks: c.f.B32("list_marks"), wanted: c.f.B32("list_wanted"), alpha: c.f.F32("true_alpha"), tau: c.f.F32("true_tau")}
 	c.f.MovB32(l.marks, ptx.Imm(0))
+	c.f.MovB32(l.wanted, ptx.Imm(0))
 	c.f.MovF32(l.alpha, ptx.F32Imm(0))
 	c.f.MovF32(l.tau, ptx.F32Imm(0))
 	if c.options.Further {
@@ -80,6 +80,7 @@ func (c *samplers) narrow(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 	f.SetpAndU32(ptx.EQ, on, high, ptx.Imm(keyEmpty), d.narrows)
 	f.SetpAndF32(ptx.GT, on, r.tau, ptx.F32Imm(0), on)
 	f.MovB32(l.marks, d.marks).If(on)
+	f.MovB32(l.wanted, d.wanted).If(on)
 	if !c.options.Further {
 		f.OrPred(c.lists, c.lists, on)
 	}
@@ -160,7 +161,7 @@ func (c *samplers) storeList(inTile ptx.B32, l rowList) {
 	alpha, tau := c.f.B32(), c.f.B32()
 	c.f.MovB32(alpha, l.alpha)
 	c.f.MovB32(tau, l.tau)
-	c.f.StSharedV4B32(c.at(inTile, 16).Off(c.plan.Storage.Lists), []ptx.B32{l.marks, alpha, tau, l.marks})
+	c.f.StSharedV4B32(c.at(inTile, 16).Off(c.plan.Storage.Lists), []ptx.B32{l.marks, alpha, tau, l.wanted})
 	if c.options.Further {
 		c.storeFurther(inTile, l)
 	}
@@ -308,7 +309,7 @@ func (c *samplers) serve(tries int) {
 	left, found, again := f.B32("tries"), f.Pred("bounded"), f.Pred("again")
 	f.MovB32(left, ptx.Imm(tries))
 	loop := f.Here("serve_row")
-	least := c.leastMark(row, marks)
+	least := c.boundOf(column, row, marks)
 	f.SetpU32(ptx.NE, found, least, ptx.Imm(0))
 	f.SubU32(left, left, ptx.Imm(1))
 	if tries > 1 {
@@ -342,6 +343,65 @@ func (c *samplers) servedRow() (column, row ptx.B32) {
 	f.AddU32(c.served, c.served, ptx.Imm(1))
 	return column, row
 }
+
+// boundOf is the largest bound that a row's marks prove, in every lane; 0 for none. It is cut off a little below the mark that proves
+// it where they are few enough to be searched.
+func (c *samplers) boundOf(column, row, marks ptx.B32) ptx.B32 {
+	f := c.f
+	bound, few, many, done := f.B32("proven_bound"), f.Pred("few_marks"), f.Label("many_marks"), f.Label("bound_found")
+	f.SetpU32(ptx.LE, few, marks, ptx.Imm(boundMarks))
+	f.Bra(many).IfNot(few)
+	wanted := f.B32("wanted")
+	f.LdSharedB32(wanted, c.at(column, 16).Off(c.plan.Storage.Lists+12))
+	c.searchBound(bound, c.laneMarks(row, marks), wanted)
+	f.Bra(done)
+	f.Place(many)
+	f.MovB32(bound, c.leastMark(row, marks))
+	f.Place(done)
+	return bound
+}
+
+// laneMarks loads a lane's share of a row's marks, 0 where there are no more.
+func (c *samplers) laneMarks(row, marks ptx.B32) (own [boundMarksLane]ptx.B32) {
+	f := c.f
+	base, index := f.B64("row_marks"), f.B32()
+	f.MadLoU32(index, row, ptx.Imm(manifest.RowMarks), c.lane)
+	f.MadWideU32(base, index, ptx.Imm(4), loadPointer(f, c.sig.marks, "marks"))
+	for i := range own {
+		at, there := f.B32(), f.Pred("there")
+		own[i] = f.B32("mark")
+		f.AddU32(at, c.lane, ptx.Imm(warpSize*i))
+		f.SetpU32(ptx.LT, there, at, marks)
+		f.MovB32(own[i], ptx.Imm(0))
+		f.LdGlobalB32(own[i], base.Off(4*warpSize*i), ptx.RelaxedGPU).If(there)
+	}
+	return own
+}
+
+// searchBound finds the largest number of boundBits bits that as many marks reach as are wanted, bit by bit.
+func (c *samplers) searchBound(bound ptx.B32, marks [boundMarksLane]ptx.B32, wanted ptx.B32) {
+	f := c.f
+	bit, next, reached, all, enough, more := f.B32("bit"), f.B32("next_bound"), f.B32("reached"), f.B32("reached_all"), f.Pred("enough"), f.Pred("more_bits")
+	f.MovB32(bound, ptx.Imm(0))
+	f.MovB32(bit, imm(f, 1<<31))
+	loop := f.Here("search_bound")
+	f.OrB32(next, bound, bit)
+	f.MovB32(reached, ptx.Imm(0))
+	for _, m := range marks {
+		here := f.Pred("reaches")
+		f.SetpU32(ptx.GE, here, m, next)
+		f.AddU32(reached, reached, ptx.Imm(1)).If(here)
+	}
+	f.ReduxSyncAddU32(all, reached, ptx.Imm(fullWarp))
+	f.SetpU32(ptx.GE, enough, all, wanted)
+	f.MovB32(bound, next).If(enough)
+	f.ShrU32(bit, bit, ptx.Imm(1))
+	f.SetpU32(ptx.GE, more, bit, ptx.Imm(1<<(32-boundBits)))
+	f.Bra(loop).If(more)
+}
+
+// boundBits are the bits of a bound that are searched for: 13 of the mantissa.
+const boundBits = 22
 
 // leastMark is the least of a row's marks, in every lane.
 func (c *samplers) leastMark(row, marks ptx.B32) ptx.B32 {

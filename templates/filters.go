@@ -57,24 +57,33 @@ func loadFilters(f *ptx.Func, p filterParams, t ir.Truncation) filters {
 
 // filter is one row's filters.
 type filter struct {
-	k            ptx.B32 // 0 for off
-	p, minP      ptx.F32 // not set without the filter
-	byP, byMinP  ptx.Pred
-	narrows, bad ptx.Pred // any is on; any is out of its range
-	marks        ptx.B32  // of the row
+	k             ptx.B32 // 0 for off
+	p, minP       ptx.F32 // not set without the filter
+	byP, byMinP   ptx.Pred
+	narrows, bad  ptx.Pred // any is on; any is out of its range
+	marks, wanted ptx.B32  // of the row, and how many of them are to reach its bound
 }
 
-// defaultMarks are the marks of a row whose k does not say how many tokens matter. A nucleus of more than so many tokens may
-// need more passes.
-const defaultMarks = 128
+// defaultWanted is how many tokens are listed at least of a row whose k does not say how many matter. A nucleus of more than so
+// many tokens may need more passes.
+const defaultWanted = 128
+
+// A row has marksFor times the marks that are to reach its bound, as far as a warp's registers hold them (boundMarks). Then about one
+// token more in seven reaches the bound than are wanted; where there are no more marks than wanted, m ln m do.
+const (
+	marksFor   = 4
+	boundMarks = warpSize * boundMarksLane
+	// boundMarksLane are the marks of a row that a lane holds.
+	boundMarksLane = 8
+)
 
 // of loads the filters of a row.
 func (r filters) of(f *ptx.Func, row, vocab ptx.B32) filter {
-	d := filter{k: f.B32("k"), narrows: f.Pred("narrows"), bad: f.Pred("bad_filter"), marks: f.B32("row_marks")}
+	d := filter{k: f.B32("k"), narrows: f.Pred("narrows"), bad: f.Pred("bad_filter"), marks: f.B32("row_marks"), wanted: f.B32("wanted")}
 	f.MovB32(d.k, ptx.Imm(0))
 	f.SetpU32(ptx.NE, d.narrows, row, row)
 	f.SetpU32(ptx.NE, d.bad, row, row)
-	f.MovB32(d.marks, ptx.Imm(defaultMarks))
+	f.MovB32(d.wanted, ptx.Imm(defaultWanted))
 	if r.t.TopK {
 		r.loadTopK(f, row, vocab, &d)
 	}
@@ -93,7 +102,17 @@ func (r filters) of(f *ptx.Func, row, vocab ptx.B32) filter {
 		f.SetpF32(ptx.GT, d.byMinP, d.minP, ptx.F32Imm(0))
 		f.OrPred(d.narrows, d.narrows, d.byMinP)
 	}
+	f.MovB32(d.marks, marksOf(f, d.wanted))
 	return d
+}
+
+// marksOf is how many marks a row has for a number that are to reach its bound.
+func marksOf(f *ptx.Func, wanted ptx.B32) ptx.B32 {
+	marks := f.B32("marks")
+	f.MulLoU32(marks, wanted, ptx.Imm(marksFor))
+	f.MinU32(marks, marks, ptx.Imm(boundMarks))
+	f.MaxU32(marks, marks, wanted)
+	return marks
 }
 
 // loadTopK loads a row's k: at 0 and below, and from the vocabulary on, it is off.
@@ -104,8 +123,8 @@ func (r filters) loadTopK(f *ptx.Func, row, vocab ptx.B32, d *filter) {
 	f.SetpAndU32(ptx.LT, on, k, vocab, on)
 	f.SetpAndU32(ptx.GT, d.bad, k, ptx.Imm(ir.MaxTopK), on)
 	f.MovB32(d.k, k).If(on)
-	f.MovB32(d.marks, k).If(on)
-	f.MinU32(d.marks, d.marks, ptx.Imm(manifest.RowMarks))
+	f.MovB32(d.wanted, k).If(on)
+	f.MinU32(d.wanted, d.wanted, ptx.Imm(manifest.RowMarks))
 	f.OrPred(d.narrows, d.narrows, on)
 }
 

@@ -175,7 +175,7 @@ func (r *resolver) readList(marks, counts, candidates, bounds ptx.B64) {
 	clearing := r.filter.marks
 	if r.further { // rows that draw have other marks
 		clearing = f.B32("marks")
-		f.MaxU32(clearing, r.filter.marks, ptx.Imm(surveyPivots))
+		f.MaxU32(clearing, r.filter.marks, ptx.Imm(min(marksFor*surveyPivots, boundMarks)))
 	}
 	r.strided("clear_mark", clearing, func(i ptx.B32) {
 		addr := rowAddr(f, base, i)
