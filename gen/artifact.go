@@ -2,7 +2,9 @@ package gen
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 )
 
@@ -20,3 +22,11 @@ func LoadArtifact(ptxText, manifestJSON []byte) (*Artifact, error) {
 
 // Writes reports whether the kernel writes an output: "token", "status", "score", "lse" or "logprob".
 func (a *Artifact) Writes(output string) bool { return slices.Contains(a.Manifest.Outputs, output) }
+
+// Truncation is what the kernel narrows rows by, as ir.Truncation spells it.
+func (a *Artifact) Truncation() string {
+	if len(a.Manifest.Truncation) == 0 {
+		return ir.Truncation{}.String()
+	}
+	return strings.Join(a.Manifest.Truncation, ",")
+}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
+	"strings"
 )
 
 // Truncation says by which parameters rows narrow the tokens that may be drawn; the values are each row's own, at launch.
@@ -19,17 +21,52 @@ type Truncation struct {
 	TemperatureLast bool
 }
 
+// truncationItem is one thing that a truncation may have.
+type truncationItem struct {
+	name string
+	has  *bool
+}
+
+func (t *Truncation) items() []truncationItem {
+	return []truncationItem{{"top-k", &t.TopK}, {"top-p", &t.TopP}, {"min-p", &t.MinP}, {"temperature-last", &t.TemperatureLast}}
+}
+
 // Items lists the filters by name, in their order, and temperature-last if the temperature follows them.
 func (t Truncation) Items() (items []string) {
-	for _, item := range []struct {
-		name string
-		has  bool
-	}{{"top-k", t.TopK}, {"top-p", t.TopP}, {"min-p", t.MinP}, {"temperature-last", t.TemperatureLast}} {
-		if item.has {
+	for _, item := range t.items() {
+		if *item.has {
 			items = append(items, item.name)
 		}
 	}
 	return items
+}
+
+// String is the items in the form that ParseTruncation reads; "none" without any.
+func (t Truncation) String() string {
+	if items := t.Items(); len(items) > 0 {
+		return strings.Join(items, ",")
+	}
+	return "none"
+}
+
+// ParseTruncation reads names of filters in any order, as in "top-k,top-p", and temperature-last; "" and "none" are none.
+func ParseTruncation(s string) (t Truncation, err error) {
+	if s == "" || s == "none" {
+		return t, nil
+	}
+	for name := range strings.SplitSeq(s, ",") {
+		name = strings.TrimSpace(name)
+		items := t.items()
+		at := slices.IndexFunc(items, func(item truncationItem) bool { return item.name == name })
+		switch {
+		case at < 0:
+			return Truncation{}, fmt.Errorf("ir: unknown filter %q: want some of top-k, top-p, min-p and temperature-last", name)
+		case *items[at].has:
+			return Truncation{}, fmt.Errorf("ir: truncation %q: %s is named twice", s, name)
+		}
+		*items[at].has = true
+	}
+	return t, Computation{Truncation: t}.validateTruncation()
 }
 
 // RowScales reports whether rows have (alpha, tau) of their own: for their temperatures, or since truncation has some rows

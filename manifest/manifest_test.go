@@ -68,6 +68,86 @@ func TestWorkspace(t *testing.T) {
 	require.Equal(t, KeysOffset+8*7, WorkspaceBytes(7))
 }
 
+// truncating is a kernel that narrows rows, and its second stage.
+func truncating() *Kernel {
+	k := sample()
+	k.Params = append(k.Params, Param{Name: "marks", Kind: Pointer, Offset: 144, Size: 8, Element: "u32", Shape: "batch x 1024", Access: "workspace"})
+	k.Truncation = []string{"top-k", "min-p", "temperature-last"}
+	k.Resolve = &Stage{Entry: "fsgen_sm_90_k_resolve", Rule: RowsRule, Block: [3]int{512, 1, 1}, SharedBytes: 1 << 16, Programmatic: true,
+		Params: []Param{
+			{Name: "vocab", Kind: Scalar, Size: 4, Element: "u32"},
+			{Name: "tokens", Kind: Pointer, Offset: 8, Size: 8, Element: "i32", Shape: "batch", Access: "write"},
+		}}
+	return k
+}
+
+// TestResolve: the further stage of a kernel that truncates is launched by a rule of its own, and held to what a kernel is.
+func TestResolve(t *testing.T) {
+	require.Nil(t, sample().StageKernel())
+	k := truncating()
+	back, err := Decode(k.Encode())
+	require.NoError(t, err)
+	require.Equal(t, k, back)
+	s := back.StageKernel()
+	require.Equal(t, k.Resolve.Params, s.Params)
+	require.Equal(t, "fsgen_sm_90_k_resolve", s.Entry)
+	require.Equal(t, [3]int{512, 1, 1}, s.Launch.Block)
+	require.True(t, s.Launch.Programmatic)
+	for batch, ctas := range map[int]int{-1: 0, 0: 0, 1: 1, 300: 300} {
+		require.Equal(t, ctas, s.Launch.Grid.CTAs(151936, batch, 132), "a CTA a row, resident or not")
+	}
+	require.Equal(t, "fsgen_sm_90_k", k.Entry, "the kernel itself stays what it is")
+	for field, change := range map[string]func(*Kernel){
+		"truncation[0] is \"top-q\"":               func(k *Kernel) { k.Truncation[0] = "top-q" },
+		"truncation[1] is \"top-k\"":               func(k *Kernel) { k.Truncation[1] = "top-k" },
+		"truncation[1] is \"top-p\"":               func(k *Kernel) { k.Truncation = []string{"min-p", "top-p"} },
+		"truncation[0] is \"temperature-last\"":    func(k *Kernel) { k.Truncation = k.Truncation[2:] },
+		"truncation is []":                         func(k *Kernel) { k.Truncation = nil },
+		"truncation is [top-k":                     func(k *Kernel) { k.Resolve = nil },
+		"resolve.entry is \"\"":                    func(k *Kernel) { k.Resolve.Entry = "" },
+		"resolve.entry is \"fsgen_sm_90_k\"":       func(k *Kernel) { k.Resolve.Entry = k.Entry },
+		"resolve.entry is \"../x\"":                func(k *Kernel) { k.Resolve.Entry = "../x" },
+		"resolve: manifest: params[1].offset":      func(k *Kernel) { k.Resolve.Params[1].Offset = 4 },
+		"resolve: manifest: params[1].access":      func(k *Kernel) { k.Resolve.Params[1].Access = "workspace" },
+		"resolve: manifest: params[0].size":        func(k *Kernel) { k.Resolve.Params[0].Size = 8 },
+		"resolve: manifest: launch.grid":           func(k *Kernel) { k.Resolve.Rule = PersistentRule },
+		"resolve: manifest: launch.block is [0":    func(k *Kernel) { k.Resolve.Block[0] = 0 },
+		"resolve: manifest: launch.block is [512":  func(k *Kernel) { k.Resolve.Block[2] = 2 },
+		"resolve: manifest: launch.shared_bytes":   func(k *Kernel) { k.Resolve.SharedBytes = 1 << 30 },
+		"resolve.params[1] is tokens, pointer u32": func(k *Kernel) { k.Resolve.Params[1].Element = "u32" },
+		"resolve.params[0] is vocab, pointer u32": func(k *Kernel) {
+			k.Resolve.Params[0] = Param{Name: "vocab", Kind: Pointer, Size: 8, Element: "u32"}
+		},
+		"launch.grid": func(k *Kernel) { k.Launch.Grid.Rule = RowsRule },
+	} {
+		k := truncating()
+		change(k)
+		err := k.Validate()
+		var e *Error
+		require.ErrorAs(t, err, &e, field)
+		require.ErrorContains(t, err, field)
+		back, err := Decode(k.Encode())
+		require.Error(t, err, field)
+		require.Nil(t, back)
+	}
+}
+
+// What kernels that truncate leave for their second stage lies in one run of memory: zeroed parts first, and no two overlap.
+func TestCollection(t *testing.T) {
+	const batch = 7
+	sizes := map[string]int{Counts: 4 * batch, Marks: 4 * RowMarks * batch, Candidates: RowCandidates * CandidateBytes * batch, Bounds: 4 * batch, Masses: 8 * batch}
+	end := 0
+	for _, name := range []string{Counts, Marks, Candidates, Bounds, Masses} {
+		at := CollectionOffset(name, batch)
+		require.GreaterOrEqual(t, at, end, name)
+		require.Zero(t, at%8, "%s is read eight bytes at a time", name)
+		end = at + sizes[name]
+	}
+	require.Zero(t, CollectionOffset(Candidates, batch)%16, "candidates are read sixteen bytes at a time")
+	require.GreaterOrEqual(t, CollectionBytes(batch), end)
+	require.Equal(t, -1, CollectionOffset("tokens", batch))
+}
+
 // logProbs is the parameter of a kernel that writes log-probabilities.
 var logProbs = Param{Name: "logprob", Kind: Pointer, Offset: 160, Size: 8, Element: "f32", Shape: "batch", Access: "write"}
 
@@ -224,6 +304,7 @@ func TestGridCTAs(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	good := sample().Encode()
 	f.Add(good)
+	f.Add(truncating().Encode())
 	f.Add([]byte(`{"schema":1}`))
 	f.Add(bytes.Replace(good, []byte("136"), []byte("9223372036854775800"), 1))
 	f.Add(bytes.Replace(good, []byte(`"box"`), []byte(`"box": null, "Box"`), 1))

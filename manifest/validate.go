@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/fsgen/fsgen/arch"
 )
@@ -54,10 +55,32 @@ func (k *Kernel) Validate() error {
 	if err := k.validateOutputs(); err != nil {
 		return err
 	}
+	if err := k.validateTruncation(); err != nil {
+		return err
+	}
 	if err := k.validateResolve(); err != nil {
 		return err
 	}
 	return k.validateShape()
+}
+
+// truncations are what rows may be narrowed by, in the order in which a manifest lists them.
+var truncations = []string{"top-k", "top-p", "min-p", "temperature-last"}
+
+// validateTruncation holds the list of filters to its order, and to a further stage that draws what they leave.
+func (k *Kernel) validateTruncation() error {
+	last := -1
+	for i, name := range k.Truncation {
+		at := slices.Index(truncations, name)
+		if at <= last || name == "temperature-last" && i == 0 {
+			return &Error{fmt.Sprintf("truncation[%d]", i), "want some of top-k, top-p and min-p in this order, then perhaps temperature-last", fmt.Sprintf("%q", name)}
+		}
+		last = at
+	}
+	if (len(k.Truncation) > 0) != (k.Resolve != nil) {
+		return &Error{"truncation", "it comes with the stage resolve, and that with a truncation", k.Truncation}
+	}
+	return nil
 }
 
 // validateResolve holds the further stage to what a kernel is held to.
@@ -74,6 +97,11 @@ func (k *Kernel) validateResolve() error {
 	}
 	if err := s.validateLaunch(RowsRule); err != nil {
 		return fmt.Errorf("resolve: %w", err)
+	}
+	for i, p := range s.Params {
+		if q := k.Param(p.Name); q != nil && (q.Kind != p.Kind || q.Element != p.Element) {
+			return &Error{fmt.Sprintf("resolve.params[%d]", i), "a parameter of the kernel's name is of its kind and element", fmt.Sprintf("%s, %s %s", p.Name, p.Kind, p.Element)}
+		}
 	}
 	return nil
 }

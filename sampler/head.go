@@ -174,6 +174,8 @@ func (s Spec) validateArtifact() error {
 		return &InputError{"artifact", fmt.Sprintf("the plan wants %s with transform %s", c.Sampler, c.Chain), m.Sampler + " with transform " + m.Transform}
 	case c.Sampler.Random() && m.RNG != ir.NoiseName:
 		return &InputError{"artifact", "this fsgen knows the noise " + ir.NoiseName, m.RNG}
+	case c.Truncation.String() != s.Artifact.Truncation():
+		return &InputError{"artifact", "the plan wants truncation " + c.Truncation.String(), "a kernel with truncation " + s.Artifact.Truncation()}
 	case c.Slots != (m.Param(manifest.Slots) != nil):
 		return &InputError{"artifact", "slots: the plan and the kernel both have them, or neither", m.Entry}
 	case s.Score && !s.Artifact.Writes("score"):

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
 )
@@ -97,4 +99,24 @@ func sampleOn(t *testing.T, device string, w sampler.Weights, spec sampler.Spec,
 	res, err := plan.Sample(t.Context(), hidden, rows)
 	require.NoError(t, err)
 	return res
+}
+
+// An emitted kernel narrows rows by the filters that it was emitted with: a plan that asks for others does not run it.
+func TestArtifactsOfOtherFilters(t *testing.T) {
+	dev, err := sampler.Open("sim:sm_90")
+	require.NoError(t, err)
+	head, err := dev.LoadHead(t.Context(), sampler.Weights{Source: sampler.Matrix{Data: make([]uint16, 64*8), Hidden: 8}, Vocab: 64, Hidden: 8})
+	require.NoError(t, err)
+	has := ir.Truncation{TopK: true, TopP: true}
+	a, err := gen.Emit(gen.Request{Arch: arch.SM90, Shape: head.Shape(), Batch: 8, Computation: ir.Computation{Truncation: has}})
+	require.NoError(t, err)
+	for _, asked := range []ir.Truncation{{}, {TopK: true}, {TopK: true, TopP: true, MinP: true}, {TopK: true, TopP: true, TemperatureLast: true}} {
+		_, err := head.Plan(t.Context(), sampler.Spec{Truncation: asked, Artifact: a})
+		var bad *sampler.InputError
+		require.ErrorAs(t, err, &bad)
+		require.ErrorContains(t, err, "artifact is a kernel with truncation top-k,top-p: the plan wants truncation "+asked.String())
+	}
+	plan, err := head.Plan(t.Context(), sampler.Spec{Truncation: has, Artifact: a})
+	require.NoError(t, err)
+	require.NoError(t, plan.Close())
 }

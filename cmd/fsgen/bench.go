@@ -30,7 +30,7 @@ type benching struct {
 	batch, peers, transform, sampler, weights, device, format, out string
 	launch                                                         string
 	replays                                                        int
-	logProbs                                                       string
+	logProbs, truncation                                           string
 	logSumExp                                                      bool
 }
 
@@ -43,6 +43,7 @@ func setupBench(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
 	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
 	f.StringVar(&o.logProbs, "logprobs", "", logProbsUsage)
+	f.StringVar(&o.truncation, "truncation", "", fmt.Sprintf("%s; timed at k = %d, p = %v, min-p = %v", truncationUsage, bench.TopK, bench.TopP, bench.MinP))
 	f.StringVar(&o.weights, "weights", bench.RowMajor, "layouts of the weights, each timed: "+strings.Join(bench.LayoutNames, ", "))
 	f.StringVar(&o.launch, "launch", "both", "how to launch kernels of ours: overlap (beside the end of the one before, as plans do), serial, or both")
 	f.StringVar(&o.device, "device", "cuda", "cuda or cuda:N")
@@ -120,7 +121,11 @@ func (o *benching) config(e *env) (bench.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
-	cfg.Computation = ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, LogSumExp: o.logSumExp, LogProb: mode}
+	truncation, err := parseTruncation(o.truncation)
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Computation = ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Truncation: truncation, LogSumExp: o.logSumExp, LogProb: mode}
 	if cfg.Batches, err = parseBatches(o.batch); err != nil {
 		return cfg, err
 	}

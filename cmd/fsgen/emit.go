@@ -33,7 +33,7 @@ var emitCommand = &command{
 type emission struct {
 	target
 	archs, batch, transform, sampler, weights, tensorMap, tile, format, out string
-	logProbs                                                                string
+	logProbs, truncation                                                    string
 	score, logSumExp, slots                                                 bool
 }
 
@@ -50,6 +50,7 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.BoolVar(&o.score, "score", false, "write the winning scores too")
 	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
 	f.StringVar(&o.logProbs, "logprobs", "", logProbsUsage)
+	f.StringVar(&o.truncation, "truncation", "", truncationUsage)
 	f.BoolVar(&o.slots, "slots", false, "rows take their parameters from the places that an array of slots names")
 	f.StringVar(&o.tile, "tile", "", "tile, as in m192n16k64s8c1, instead of the default for the batch size")
 	f.StringVar(&o.format, "format", "ptx,json", "files to write: ptx, json, h (C header), go (package)")
@@ -152,7 +153,12 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	if err != nil {
 		return nil, err
 	}
-	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Score: o.score, LogSumExp: o.logSumExp, LogProb: mode, Slots: o.slots}
+	truncation, err := parseTruncation(o.truncation)
+	if err != nil {
+		return nil, err
+	}
+	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Truncation: truncation, Score: o.score, LogSumExp: o.logSumExp, LogProb: mode,
+		Slots: o.slots}
 	var out []gen.Request
 	for _, a := range archs {
 		for _, b := range batches {
@@ -243,10 +249,13 @@ func addResources(ctx context.Context, e *env, a *gen.Artifact) {
 		return
 	}
 	res, err := tool.Assemble(ctx, string(a.PTX), a.Manifest.Target, ptxas.Options{})
-	if err != nil || len(res.Kernels) != 1 {
+	if err != nil {
 		return
 	}
-	k := res.Kernels[0]
+	k := res.Kernel(a.Manifest.Entry)
+	if k == nil {
+		return
+	}
 	a.Manifest.Resources = &manifest.Resources{Registers: k.Registers, SpillBytes: k.SpillStores + k.SpillLoads, LocalBytes: k.Stack,
 		SharedBytes: k.Shared}
 }

@@ -44,6 +44,10 @@ func (o *sampling) checkKernel(a *gen.Artifact, spec *sampler.Spec) error {
 		return fmt.Errorf("%s computes %s with transform %s: the flags and the model ask for %s with %s", o.kernel, m.Sampler, m.Transform,
 			want.Sampler, want.Chain)
 	}
+	if got := a.Truncation(); got != want.Truncation.String() {
+		return fmt.Errorf("%s has truncation %s: the flags ask for %s (--top-k 0, --top-p 1 and --min-p 0 turn a filter off that the kernel has)", o.kernel,
+			got, want.Truncation)
+	}
 	if o.score && !a.Writes("score") {
 		return fmt.Errorf("%s writes no scores, which --score asks for: emit it with --score", o.kernel)
 	}

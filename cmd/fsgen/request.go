@@ -75,9 +75,10 @@ func lookupModel(name string) (model.Preset, error) {
 
 // Flags of more than one command.
 const (
-	samplerUsage   = "gumbel, grouped (blocks of 16 tokens, then a token: the same distribution) or greedy"
-	logProbsUsage  = "write the tokens' log-probabilities: raw (the model's), temperature, or processed (what is drawn from)"
-	logSumExpUsage = "write the log-sum-exp of z/T of every row too"
+	samplerUsage    = "gumbel, grouped (blocks of 16 tokens, then a token: the same distribution) or greedy"
+	logProbsUsage   = "write the tokens' log-probabilities: raw (the model's), temperature, or processed (what is drawn from)"
+	truncationUsage = "rows narrow the tokens that may be drawn: some of top-k, top-p and min-p, and temperature-last (filters see T = 1)"
+	logSumExpUsage  = "write the log-sum-exp of z/T of every row too"
 )
 
 // parseSampler reads --sampler.
@@ -96,6 +97,15 @@ func parseLogProbs(name string) (ir.LogProb, error) {
 		return 0, usagef("--logprobs: %s", reason(err))
 	}
 	return mode, nil
+}
+
+// parseTruncation reads --truncation.
+func parseTruncation(list string) (ir.Truncation, error) {
+	t, err := ir.ParseTruncation(list)
+	if err != nil {
+		return t, usagef("--truncation: %s", reason(err))
+	}
+	return t, nil
 }
 
 // ownChain is what a model's configuration does to its logits.

@@ -24,7 +24,7 @@ struct obj { // what every handle points to; never freed, so that a stale handle
 };
 struct ctx { struct obj o; int device, refs, poison; };
 struct param { int size; };
-struct func { struct obj o; char name[128]; int nparams; struct param params[32]; int max_dynamic, non_portable; struct func *next; };
+struct func { struct obj o; char name[256]; int nparams; struct param params[64]; int max_dynamic, non_portable; struct func *next; };
 struct module { struct obj o; struct func *funcs; };
 struct launch { // as fake_last_launch copies it out
   unsigned grid[3], block[3], shared, cluster[3], programmatic, nparams, aligned, entry_len;

@@ -115,5 +115,8 @@ func (c *Config) problem() Problem {
 	if n.LogProb != ir.NoLogProb {
 		p.LogProb = n.LogProb.String()
 	}
+	if n.Truncation.Any() {
+		p.Truncation = n.Truncation.String()
+	}
 	return p
 }

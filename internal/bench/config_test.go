@@ -35,11 +35,13 @@ func TestConfigIsChecked(t *testing.T) {
 func TestProblemSaysWhatIsComputed(t *testing.T) {
 	c := small()
 	c.Computation = ir.Computation{Sampler: ir.Greedy, Chain: ir.Chain{Temperature: true, Scale: 1}}
-	assert.Equal(t, Problem{"small", 1003, 68, "none", "greedy", false, ""}, c.problem())
+	assert.Equal(t, Problem{"small", 1003, 68, "none", "greedy", false, "", ""}, c.problem())
 	assert.Equal(t, 2.0*1003*68, c.problem().WeightBytes())
 	assert.Equal(t, "greedy", c.problem().what())
 	c.Computation = ir.Computation{LogProb: ir.RawLogProb}
 	assert.Equal(t, "gumbel with raw log-probabilities", c.problem().what())
+	c.Computation = ir.Computation{Truncation: ir.Truncation{TopK: true, TopP: true}}
+	assert.Equal(t, "gumbel with top-k,top-p", c.problem().what())
 	c.Computation = ir.Computation{Sampler: ir.Grouped, LogSumExp: true}
 	assert.Equal(t, "grouped with log-sum-exp", c.problem().what())
 }

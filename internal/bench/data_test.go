@@ -97,6 +97,12 @@ func TestRowsOf(t *testing.T) {
 	}
 	assert.InDelta(t, 0.875, float64(allowed)/float64(32*len(r.Mask)), 0.01)
 
+	c = ir.Computation{Truncation: ir.Truncation{TopK: true, MinP: true}}
+	r = first(rowsOf(c, shape, 5), c, shape, 2)
+	assert.Equal(t, []int32{50, 50}, r.TopK)
+	assert.Equal(t, []float32{0.05, 0.05}, r.MinP)
+	assert.Nil(t, r.TopP)
+
 	none := rowsOf(ir.Computation{Sampler: ir.Greedy}, shape, 5)
 	assert.Zero(t, none, "a computation's rows have what it takes and no more")
 }

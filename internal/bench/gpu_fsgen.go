@@ -68,7 +68,7 @@ func (r *rig) plans(ctx context.Context, rep *Report) (out []layoutPlan, err err
 
 func (r *rig) spec(launch string) sampler.Spec {
 	c := r.computation()
-	return sampler.Spec{Chain: c.Chain, Sampler: c.Sampler, LogSumExp: c.LogSumExp, LogProb: c.LogProb, MaxBatch: slices.Max(r.cfg.Batches), SerialLaunch: launch == Serial}
+	return sampler.Spec{Chain: c.Chain, Sampler: c.Sampler, Truncation: c.Truncation, LogSumExp: c.LogSumExp, LogProb: c.LogProb, MaxBatch: slices.Max(r.cfg.Batches), SerialLaunch: launch == Serial}
 }
 
 // sampling is the contender of one plan at one batch size.
@@ -132,7 +132,7 @@ func (x *sampling) open(s *closing.Scope, plan *sampler.Plan) (err error) {
 	in, c, words := r.inputs, r.computation(), maskWords(r.cfg.Shape)
 	x.args = sampler.DeviceArgs{Batch: x.batch, Hidden: in.hidden, HiddenLD: r.ld, Seeds: in.seeds, Positions: in.positions, OnePosition: true,
 		Temperature: in.temperature, Bias: in.bias, Mask: in.mask, Tokens: uint64(x.tokens.Ptr()), Status: uint64(x.status.Ptr()), LogSumExp: uint64(x.lse.Ptr()),
-		LogProbs: uint64(x.logProbs.Ptr())}
+		LogProbs: uint64(x.logProbs.Ptr()), TopK: in.topK, TopP: in.topP, MinP: in.minP}
 	if c.Chain.Bias == ir.BiasMatrix {
 		x.args.BiasStride = r.cfg.Shape.Vocab
 	}

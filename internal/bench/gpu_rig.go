@@ -45,7 +45,7 @@ type rig struct {
 }
 
 // inputs are the device addresses of the rows' inputs; 0 is what the computation has no use for.
-type inputs struct{ hidden, seeds, positions, temperature, bias, mask uint64 }
+type inputs struct{ hidden, seeds, positions, temperature, bias, mask, topK, topP, minP uint64 }
 
 // openRig prepares a device. The context is the primary one, which the sampler and libcublasLt use too.
 func openRig(ctx context.Context, dev *sampler.Device, cfg *Config) (*rig, error) {
@@ -122,7 +122,8 @@ func (r *rig) fill(ctx context.Context) (err error) {
 		to    *uint64
 		bytes []byte
 	}{{&r.inputs.seeds, bytesOf(r.rows.Seeds)}, {&r.inputs.positions, bytesOf(r.rows.Positions)}, {&r.inputs.temperature, bytesOf(r.rows.Temperature)},
-		{&r.inputs.bias, bytesOf(r.rows.Bias)}, {&r.inputs.mask, bytesOf(r.rows.Mask)}} {
+		{&r.inputs.bias, bytesOf(r.rows.Bias)}, {&r.inputs.mask, bytesOf(r.rows.Mask)},
+		{&r.inputs.topK, bytesOf(r.rows.TopK)}, {&r.inputs.topP, bytesOf(r.rows.TopP)}, {&r.inputs.minP, bytesOf(r.rows.MinP)}} {
 		if len(x.bytes) == 0 {
 			continue
 		}

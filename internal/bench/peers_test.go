@@ -51,7 +51,7 @@ print(json.dumps(peers.report(args, "NVIDIA H200", "release 1", results, [{"cont
 	require.NoError(t, err)
 	r, err := Decode(out)
 	require.NoError(t, err)
-	assert.Equal(t, Problem{"qwen3-8b", 151936, 4096, "temperature", "categorical", false, ""}, r.Problem)
+	assert.Equal(t, Problem{"qwen3-8b", 151936, 4096, "temperature", "categorical", false, "", ""}, r.Problem)
 	assert.Equal(t, Method{2, 11, 5}, r.Method)
 	require.Len(t, r.Results, 2)
 	x := r.find(8, Cublas)

@@ -58,6 +58,8 @@ type Problem struct {
 	LogSumExp bool `json:"logsumexp,omitempty"`
 	// LogProb is the mode of the log-probabilities that they write, if any.
 	LogProb string `json:"logprob,omitempty"`
+	// Truncation lists the filters of every row, at TopK, TopP and MinP, if any.
+	Truncation string `json:"truncation,omitempty"`
 }
 
 // what names the sampler and what it writes beside tokens.
@@ -68,6 +70,9 @@ func (p Problem) what() string {
 	}
 	if p.LogProb != "" {
 		name += " with " + p.LogProb + " log-probabilities"
+	}
+	if p.Truncation != "" {
+		name += " with " + p.Truncation
 	}
 	return name
 }

@@ -21,7 +21,7 @@ import (
 // sample is the report of a run whose numbers are easy.
 func sample() *Report {
 	r := &Report{Schema: Schema, Tool: "fsgen 0", Time: "2026-01-02T03:04:05Z", Device: Device{"Fake GPU 0", "CUDA 13.0, release 1.2.3", 700},
-		Problem: Problem{"qwen3-8b", 151936, 4096, "temperature", "gumbel", false, ""}, Method: Method{20, 9, 3}}
+		Problem: Problem{"qwen3-8b", 151936, 4096, "temperature", "gumbel", false, "", ""}, Method: Method{20, 9, 3}}
 	around := func(us float64) (s Series) {
 		for i := range 9 {
 			s.Times = append(s.Times, us*(1+float64((i*5)%9-4)/100))

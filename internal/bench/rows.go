@@ -2,13 +2,21 @@ package bench
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
 )
 
+// What every row's filters are, where the computation truncates: what requests ask for most.
+const (
+	TopK = 50
+	TopP = 0.95
+	MinP = 0.05
+)
+
 // rowsOf makes the parameters of some rows, as many of them as the computation takes: a seed and a temperature a row, one
-// position, a bias of normal values, and a mask that drops an eighth of the tokens of each row.
+// position, a bias of normal values, a mask that drops an eighth of the tokens of each row, and filters that are all the same.
 func rowsOf(c ir.Computation, shape ir.Shape, rows int) sampler.Rows {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var out sampler.Rows
@@ -24,6 +32,7 @@ func rowsOf(c ir.Computation, shape ir.Shape, rows int) sampler.Rows {
 			out.Temperature[i] = 0.7 + 0.2*float32(i%5)
 		}
 	}
+	addFilters(&out, c.Truncation, rows)
 	switch c.Chain.Bias {
 	case ir.BiasVector:
 		out.Bias = biases(rng, shape.Vocab)
@@ -37,6 +46,19 @@ func rowsOf(c ir.Computation, shape ir.Shape, rows int) sampler.Rows {
 		}
 	}
 	return out
+}
+
+// addFilters gives every row its own value, as a server does, though all are the same.
+func addFilters(out *sampler.Rows, t ir.Truncation, rows int) {
+	if t.TopK {
+		out.TopK = slices.Repeat([]int32{TopK}, rows)
+	}
+	if t.TopP {
+		out.TopP = slices.Repeat([]float32{TopP}, rows)
+	}
+	if t.MinP {
+		out.MinP = slices.Repeat([]float32{MinP}, rows)
+	}
 }
 
 // biases repeats a short list of normal values, since a matrix of them has tens of millions.
@@ -60,6 +82,15 @@ func first(r sampler.Rows, c ir.Computation, shape ir.Shape, rows int) sampler.R
 	}
 	if c.Chain.Temperature {
 		r.Temperature = r.Temperature[:rows]
+	}
+	if c.Truncation.TopK {
+		r.TopK = r.TopK[:rows]
+	}
+	if c.Truncation.TopP {
+		r.TopP = r.TopP[:rows]
+	}
+	if c.Truncation.MinP {
+		r.MinP = r.MinP[:rows]
 	}
 	if c.Chain.Bias == ir.BiasMatrix {
 		r.Bias = r.Bias[:rows*shape.Vocab]

@@ -19,7 +19,7 @@ import (
 // runs are two problems, one of them in two runs, with a layout that is ahead of the floor and a batch size that a peer lacks.
 func runs() []*Report {
 	make := func(model string, v, d int, batches []int, us map[string][]float64) *Report {
-		r := &Report{Schema: Schema, Device: Device{Name: "Fake <GPU>"}, Problem: Problem{model, v, d, "temperature", "gumbel", false, ""}, Method: Method{20, 9, 3}}
+		r := &Report{Schema: Schema, Device: Device{Name: "Fake <GPU>"}, Problem: Problem{model, v, d, "temperature", "gumbel", false, "", ""}, Method: Method{20, 9, 3}}
 		for i, b := range batches {
 			var list []Contender
 			var series []Series
