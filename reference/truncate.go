@@ -19,7 +19,10 @@ func ranked(list []candidate) []candidate {
 }
 
 // truncate returns the candidates that a row's filters keep, out of all in order, with z for a score.
-func (w *row) truncate(t ir.Truncation, all []candidate, vocab int) []candidate {
+func (w *row) truncate(t ir.Truncation, all []candidate, vocab int) []candidate { return w.truncateAt(t, all, vocab, 1) }
+
+// truncateAt has top-p take the mass times a factor for what it is.
+func (w *row) truncateAt(t ir.Truncation, all []candidate, vocab int, factor float64) []candidate {
 	if !t.Any() {
 		return all
 	}
@@ -32,7 +35,11 @@ func (w *row) truncate(t ir.Truncation, all []candidate, vocab int) []candidate 
 		all = all[:w.topK]
 	}
 	if w.topP < 1 {
-		all = all[:nucleus(weigh, all, w.topP)]
+		total := weigh.sum(all)
+		if factor != 1 {
+			total = uint64(float64(total) * factor)
+		}
+		all = all[:nucleus(weigh, all, total, w.topP)]
 	}
 	if w.minP > 0 {
 		all = atLeast(weigh, all, w.minP)
@@ -40,9 +47,8 @@ func (w *row) truncate(t ir.Truncation, all []candidate, vocab int) []candidate 
 	return all
 }
 
-// nucleus is the length of the smallest prefix that reaches the target of top-p.
-func nucleus(weigh weights, all []candidate, p float32) int {
-	total := weigh.sum(all)
+// nucleus is the length of the smallest prefix that reaches the target of top-p, out of a total.
+func nucleus(weigh weights, all []candidate, total uint64, p float32) int {
 	tail := uint64(1<<32) - uint64(float64(p)*(1<<32))
 	tail += tail>>20 + 1<<7
 	high, low := bits.Mul64(tail, total)

@@ -84,13 +84,13 @@ func TestEveryCommandHasHelp(t *testing.T) {
 
 func TestReportSaysWhatFailed(t *testing.T) {
 	rep := &verify.Report{Suite: "quick", Device: "cpu", Seed: 3, Passed: 1, Failed: 1, Checks: []verify.Check{
-		{Name: "fine", OK: true, Rows: 10}, {Name: "broken", Rows: 5, NearTies: 2, Detail: "row 4 is 7, want 8"}}}
+		{Name: "fine", OK: true, Rows: 10, Undecided: 3}, {Name: "broken", Rows: 5, NearTies: 2, Detail: "row 4 is 7, want 8"}}}
 	var out bytes.Buffer
 	for _, c := range rep.Checks {
 		printCheck(&env{stdout: &out}, c)
 	}
 	require.NoError(t, printReport(&env{stdout: &out}, rep))
-	assert.Equal(t, "ok   fine: 10 rows, 0 near ties\nFAIL broken: 5 rows, 2 near ties; row 4 is 7, want 8\n"+
+	assert.Equal(t, "ok   fine: 10 rows, 0 near ties, 3 undecided\nFAIL broken: 5 rows, 2 near ties; row 4 is 7, want 8\n"+
 		"1 passed, 1 failed (suite quick, device cpu, seed 3)\n", out.String())
 	out.Reset()
 	require.NoError(t, printReport(&env{stdout: &out, json: true}, rep))

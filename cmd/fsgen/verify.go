@@ -94,6 +94,9 @@ func printCheck(e *env, c verify.Check) {
 		mark = "FAIL"
 	}
 	fmt.Fprintf(e.stdout, "%s %s: %d rows, %d near ties", mark, c.Name, c.Rows, c.NearTies)
+	if c.Undecided > 0 {
+		fmt.Fprintf(e.stdout, ", %d undecided", c.Undecided)
+	}
 	if c.Detail != "" {
 		fmt.Fprintf(e.stdout, "; %s", c.Detail)
 	}

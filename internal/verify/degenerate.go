@@ -31,5 +31,6 @@ func degenerate(r *run) []item {
 		{"tokens of probability 0 never come out", "A8", neverSampled},
 	})
 	items = both(append(items, smallShapes(r)...))
+	items = append(items, degenerateTruncation()...)
 	return append(items, item{name: "log-sum-exps of planted logits", f: plantedSums, kind: groupedSums})
 }

@@ -13,7 +13,7 @@ import (
 // exact judges the distribution of many tokens. A statistic that is beyond |z| = 4, as one is by chance in some 400 runs, is
 // judged once more on other data, and fails if it is again: one false alarm in 100,000 runs. The CPU takes smaller vocabularies, so that 2e6 draws take minutes.
 func exact(*run) []item {
-	return both(list([]check{
+	return append(both(list([]check{
 		{"equal logits", "A10", uniform},
 		{"halves and tenths at equal logits", "A10", halves},
 		{"rare tokens", "A5", rareTokens},
@@ -26,7 +26,10 @@ func exact(*run) []item {
 		{"softmax at several temperatures", "", softmax},
 		{"a masked distribution", "A8", maskedSoftmax},
 		{"scale, softcap and bias", "D17", transformed},
-	}))
+	})), list([]check{
+		{"softmax of the tokens that filters keep", "D6", truncatedSoftmax},
+		{"softmax of the tokens kept among many", "D6", truncatedAmongMany},
+	})...)
 }
 
 // size picks a number for a GPU or for a CPU.

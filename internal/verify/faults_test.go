@@ -220,11 +220,54 @@ var structuralFaults = []fault{
 		"quick", []string{"random heads: greedy, scale", "random heads: gumbel, scale"}},
 }
 
+// truncationFaults lose, mix up or misread filters.
+var truncationFaults = []fault{
+	{"top-k is ignored", &lens{in: rowsIn(func(_ *lensPlan, r *sampler.Rows) { r.TopK = make([]int32, len(r.TopK)) })},
+		"quick", []string{"random heads: gumbel, none, top-k"}},
+	{"k is one too large", &lens{in: rowsIn(func(p *lensPlan, r *sampler.Rows) { r.TopK = moreThan(r.TopK, 1) })},
+		"degenerate", []string{"filters at the borders", "equal logits under"}},
+	{"k is one too small", &lens{in: rowsIn(func(p *lensPlan, r *sampler.Rows) { r.TopK = moreThan(r.TopK, -1) })},
+		"degenerate", []string{"filters at the borders"}},
+	{"p of row 0 for all", &lens{in: rowsIn(func(_ *lensPlan, r *sampler.Rows) { r.TopP = first(r.TopP) })},
+		"quick", []string{"random heads: gumbel, temperature, top-p"}},
+	{"p is a percent too large", &lens{in: rowsIn(func(_ *lensPlan, r *sampler.Rows) {
+		r.TopP = slices.Clone(r.TopP)
+		for i := range r.TopP {
+			r.TopP[i] *= 1.01
+		}
+	})}, "degenerate", []string{"filters at the borders"}},
+	{"min-p is ignored", &lens{in: rowsIn(func(_ *lensPlan, r *sampler.Rows) { r.MinP = make([]float32, len(r.MinP)) })},
+		"exact", []string{"softmax of the tokens that filters keep"}},
+	{"filters see the temperature", &lens{spec: func(s sampler.Spec) sampler.Spec { s.Truncation.TemperatureLast = false; return s }},
+		"exact", []string{"softmax of the tokens that filters keep"}},
+	{"rows that are hard are undecided", &lens{out: each(func(b int, res *sampler.Result) {
+		if b == 7 {
+			res.Tokens[b], res.Status[b] = ir.NoToken, ir.StatusUndecided
+		}
+	})}, "degenerate", []string{"filters at the borders", "filters that are off"}},
+	{"filters of a neighbour", &lens{in: rowsIn(func(_ *lensPlan, r *sampler.Rows) {
+		if n := len(r.TopK); n > 2 {
+			r.TopK = append(slices.Clone(r.TopK[n-1:]), r.TopK[:n-1]...)
+		}
+	})}, "invariance", []string{"truncated rows"}},
+}
+
+// moreThan changes every k that is on.
+func moreThan(ks []int32, more int32) []int32 {
+	ks = slices.Clone(ks)
+	for i := range ks {
+		if ks[i] > 0 {
+			ks[i] += more
+		}
+	}
+	return ks
+}
+
 func TestPlantedFaultsAreFound(t *testing.T) {
-	for _, f := range slices.Concat(argumentFaults, resultFaults, structuralFaults, naiveFaults, groupedFaults) {
+	for _, f := range slices.Concat(argumentFaults, resultFaults, structuralFaults, naiveFaults, groupedFaults, truncationFaults) {
 		t.Run(f.name, func(t *testing.T) {
 			f.device.target = device{cpu(t)}
-			fails(t, f.device, Options{Suite: f.suite, Seed: 1}, f.checks...)
+			fails(t, f.device, Options{Suite: f.suite, Seed: 1, Draws: 200_000}, f.checks...)
 		})
 	}
 }

@@ -33,7 +33,7 @@ func full(r *run) []item {
 func fullItem(v, d int) item {
 	return item{name: fmt.Sprintf("V=%d, D=%d in every batch size", v, d), f: func(ctx context.Context, p *probe) error {
 		grouped := sampler.Spec{Chain: chain(everyTransform), Sampler: ir.Grouped, Score: true, LogSumExp: true}
-		specs := []sampler.Spec{gumbel(everyTransform), grouped}
+		specs := []sampler.Spec{gumbel(everyTransform), grouped, truncated("temperature", "top-k,top-p,min-p")}
 		if v*d <= 2e7 {
 			specs = append(specs, gumbel("none"), gumbel(everyTransformRows), greedy("softcap=30,mask"))
 		}

@@ -92,6 +92,9 @@ func (o *oracle) complete(got *sampler.Result, rows int) error {
 
 func (o *oracle) row(c *Check, b, slot int, got *sampler.Result) error {
 	token, status := got.Tokens[slot], got.Status[slot]
+	if status == ir.StatusUndecided {
+		return o.undecided(c, b, slot, got)
+	}
 	if status != o.res.Status[b] {
 		return fmt.Errorf("row %d: status %s (token %d), want %s (token %d)", b, status, token, o.res.Status[b], o.res.Tokens[b])
 	}
@@ -113,6 +116,33 @@ func (o *oracle) row(c *Check, b, slot int, got *sampler.Result) error {
 	}
 	if o.pr.spec.LogProb != ir.NoLogProb {
 		return o.logProb(b, token, got.LogProbs[slot])
+	}
+	return nil
+}
+
+// What a kernel may leave undecided: a row that keeps more tokens than mostListed, which stay below the marks of a row's list, and
+// one whose mass, in float32, leaves open where top-p cuts. massShare is above a kernel's margin, by what float32 made of logits.
+const (
+	mostListed = 100
+	massShare  = 0x1p-13
+)
+
+// undecided holds a row that a device left undecided to having a reason.
+func (o *oracle) undecided(c *Check, b, slot int, got *sampler.Result) error {
+	token := got.Tokens[slot]
+	if !o.pr.spec.Truncation.Any() || o.pr.cold(b) || token != ir.NoToken || o.res.Status[b] != ir.StatusOK {
+		return fmt.Errorf("row %d: undecided (token %d), want %s (token %d)", b, token, o.res.Status[b], o.res.Tokens[b])
+	}
+	least, most, err := o.req.Kept(context.Background(), b, massShare)
+	switch {
+	case err != nil:
+		return fmt.Errorf("reference: %w", err)
+	case most <= mostListed && least == most:
+		return fmt.Errorf("row %d: undecided, where the filters keep %d tokens (token %d)", b, most, o.res.Tokens[b])
+	}
+	c.Undecided++
+	if o.pr.spec.Score {
+		return o.score(b, token, got.Scores[slot])
 	}
 	return nil
 }
@@ -196,6 +226,9 @@ func (pr *problem) String() string {
 	}
 	if pr.spec.Slots {
 		s += " slots"
+	}
+	if pr.spec.Truncation.Any() {
+		s += " " + pr.spec.Truncation.String()
 	}
 	return s
 }

@@ -22,7 +22,7 @@ func (pr *problem) request() *reference.Request {
 	req := &reference.Request{
 		H: pr.hidden, W: pr.w, Batch: pr.batch, Shape: pr.shape, Computation: c,
 		Seeds: r.Seeds, Positions: r.Positions, Draw: r.Draw, StreamTag: r.StreamTag,
-		Bias: r.Bias, Mask: r.Mask, ListIDs: r.ListIDs,
+		Bias: r.Bias, Mask: r.Mask, TopK: r.TopK, TopP: r.TopP, MinP: r.MinP, ListIDs: r.ListIDs,
 		Slots: r.Slots, SlotCount: r.SlotCount,
 	}
 	if c.Chain.Temperature {
@@ -38,6 +38,15 @@ func (pr *problem) request() *reference.Request {
 		}
 	}
 	return req
+}
+
+// cold reports whether a row is greedy by its temperature.
+func (pr *problem) cold(b int) bool {
+	t := pr.rows.Temperature
+	if pr.spec.Slots {
+		b = int(pr.rows.Slots[b])
+	}
+	return len(t) > 0 && t[min(b, len(t)-1)] == 0
 }
 
 func (pr *problem) biasStride() int {
@@ -66,6 +75,7 @@ func (pr *problem) pick(idx []int) *problem {
 	}
 	r.Seeds, r.Positions = perRow(r.Seeds, idx), perRow(r.Positions, idx)
 	r.Temperature = perRow(r.Temperature, idx)
+	r.TopK, r.TopP, r.MinP = perRow(r.TopK, idx), perRow(r.TopP, idx), perRow(r.MinP, idx)
 	if pr.spec.Chain.Bias == ir.BiasMatrix {
 		r.Bias = gather(r.Bias, pr.biasStride(), idx)
 	}

@@ -50,6 +50,7 @@ func quick(*run) []item {
 	// Log-probabilities of what is not compared, and slots.
 	items = append(items, matrixItem(sampler.Spec{Chain: chain(everyTransformRows), LogProb: ir.RawLogProb, Slots: true}),
 		matrixItem(sampler.Spec{Chain: chain(everyTransformRows), Sampler: ir.Grouped, LogProb: ir.TemperatureLogProb}))
+	items = append(items, truncatedItems()...)
 	return append(items, both([]item{{name: "rows that cannot be sampled, among others", from: "B3", f: oddRows}})...)
 }
 
@@ -67,11 +68,14 @@ func matrixItem(spec sampler.Spec) item {
 	if spec.Slots {
 		name += ", slots"
 	}
+	if spec.Truncation.Any() {
+		name += ", " + spec.Truncation.String()
+	}
 	spec.MaxBatch = quickBatches[len(quickBatches)-1]
 	return item{name: name, kind: kind{sampler: spec.Sampler}, f: func(ctx context.Context, p *probe) error {
 		for i, v := range quickVocabs {
 			for j, d := range quickHiddens {
-				sizes := p.quickSizes(i, j)
+				sizes := p.quickSizes(spec, i, j)
 				if len(sizes) == 0 {
 					continue
 				}
@@ -87,10 +91,14 @@ func matrixItem(spec sampler.Spec) item {
 }
 
 // quickSizes are the batch sizes for the i-th vocabulary and j-th hidden size: all, or on a simulator one each of a few
-// shapes, chosen anew for every check, so that the checks together cover the grid.
-func (p *probe) quickSizes(i, j int) []int {
+// shapes, chosen anew for every check, so that the checks together cover the grid. Kernels that truncate take half as many shapes
+// there: they have a second stage, of 512 threads a row.
+func (p *probe) quickSizes(spec sampler.Spec, i, j int) []int {
 	if !p.sim {
 		return quickBatches
+	}
+	if spec.Truncation.Any() && p.rng.IntN(2) == 0 {
+		return nil
 	}
 	if p.rng.IntN(len(quickHiddens)) != j {
 		return nil

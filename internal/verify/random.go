@@ -45,6 +45,7 @@ func (p *probe) random(w []uint16, shape ir.Shape, batch int, spec sampler.Spec,
 			pr.rows.Temperature[i] = temperatures[p.rng.IntN(len(temperatures))]
 		}
 	}
+	p.filters(pr, n)
 	switch c.Bias {
 	case ir.BiasVector:
 		pr.rows.Bias = p.floats(shape.Vocab)

@@ -34,6 +34,8 @@ type Check struct {
 	Rows int `json:"rows"`
 	// NearTies is how many of them differ from the reference within what float32 can tell.
 	NearTies int `json:"near_ties"`
+	// Undecided is how many rows a device left without a token, as it may: top-p or min-p kept more tokens than it can list.
+	Undecided int `json:"undecided,omitempty"`
 	// Detail says what was wrong, or what was measured.
 	Detail string `json:"detail,omitempty"`
 	OK     bool   `json:"ok"`

@@ -29,7 +29,7 @@ func show(t *testing.T, rep *Report) {
 		if !c.OK {
 			log = t.Errorf
 		}
-		log("ok=%v %s (%s): %d rows, %d near ties, %v\n%s", c.OK, c.Name, c.Case, c.Rows, c.NearTies, c.Elapsed, c.Detail)
+		log("ok=%v %s (%s): %d rows, %d near ties, %d undecided, %v\n%s", c.OK, c.Name, c.Case, c.Rows, c.NearTies, c.Undecided, c.Elapsed, c.Detail)
 	}
 }
 
