@@ -59,27 +59,37 @@ func TestManifestAgreesWithThePTX(t *testing.T) {
 	for _, v := range everything(t) {
 		m, err := v.parse()
 		require.NoError(t, err)
-		k := v.Manifest
-		require.Len(t, m.Entries(), 1)
-		entry := m.Func(k.Entry)
-		require.NotNil(t, entry, v.name())
-		require.Equal(t, m.Target, k.Target)
-		require.Equal(t, m.Version(), k.PTXVersion)
-		require.Equal(t, entry.ReqThreads, k.Launch.Block)
-		if cluster := entry.ReqCluster; cluster != [3]int{} {
-			require.Equal(t, cluster, k.Launch.Cluster)
-		} else {
-			require.Equal(t, [3]int{1, 1, 1}, k.Launch.Cluster)
+		stages := []*manifest.Kernel{v.Manifest}
+		if stage := v.Manifest.StageKernel(); stage != nil {
+			stages = append(stages, stage)
 		}
-		require.Len(t, entry.Params, len(k.Params), v.name())
-		for i, p := range entry.Params {
-			want := k.Params[i]
-			require.Equal(t, [3]any{p.Name, p.Offset, p.Size()}, [3]any{want.Name, want.Offset, want.Size}, v.name())
-			require.Equal(t, map[manifest.Kind]int{manifest.Pointer: 8, manifest.Scalar: 4, manifest.TensorMap: 64,
-				manifest.TensorMapPointer: 8}[want.Kind], p.Alignment())
+		require.Len(t, m.Entries(), len(stages), v.name())
+		for _, k := range stages {
+			agrees(t, v, m, k)
 		}
 		sum := sha256.Sum256(v.PTX)
-		require.Equal(t, hex.EncodeToString(sum[:]), k.PTXSHA256)
+		require.Equal(t, hex.EncodeToString(sum[:]), v.Manifest.PTXSHA256)
+	}
+}
+
+// agrees compares what a manifest says of a kernel with the kernel.
+func agrees(t *testing.T, v variant, m *ptx.Module, k *manifest.Kernel) {
+	entry := m.Func(k.Entry)
+	require.NotNil(t, entry, v.name())
+	require.Equal(t, m.Target, k.Target)
+	require.Equal(t, m.Version(), k.PTXVersion)
+	require.Equal(t, entry.ReqThreads, k.Launch.Block)
+	if cluster := entry.ReqCluster; cluster != [3]int{} {
+		require.Equal(t, cluster, k.Launch.Cluster)
+	} else {
+		require.Equal(t, [3]int{1, 1, 1}, k.Launch.Cluster)
+	}
+	require.Len(t, entry.Params, len(k.Params), v.name())
+	for i, p := range entry.Params {
+		want := k.Params[i]
+		require.Equal(t, [3]any{p.Name, p.Offset, p.Size()}, [3]any{want.Name, want.Offset, want.Size}, v.name())
+		require.Equal(t, map[manifest.Kind]int{manifest.Pointer: 8, manifest.Scalar: 4, manifest.TensorMap: 64,
+			manifest.TensorMapPointer: 8}[want.Kind], p.Alignment())
 	}
 }
 
@@ -103,9 +113,16 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 			"bias": c.Chain.Bias != ir.BiasNone, "bias_stride": c.Chain.Bias == ir.BiasMatrix, "mask": c.Chain.Mask,
 			"lse": c.LogSumExp, "lse_partials": c.Sums() || c.Truncation.TopP, "scores": c.Score, "tokens": true, "status": true, "hidden": true,
 			"weights": v.Options.Layout() == manifest.RowMajor, "packed_weights": v.Options.Layout() == manifest.Packed,
+			"top_k": c.Truncation.TopK, "top_p": c.Truncation.TopP, "min_p": c.Truncation.MinP,
+			manifest.Marks: c.Truncation.Any(), manifest.Counts: c.Truncation.Any(), manifest.Candidates: c.Truncation.Any(),
 		} {
 			require.Equal(t, wanted, k.Param(param) != nil, "%s: %s", v.name(), param)
+			if stage := k.StageKernel(); stage != nil && stage.Param(param) != nil {
+				require.True(t, wanted, "%s: %s of the second stage", v.name(), param)
+			}
 		}
+		require.Equal(t, c.Truncation.Items(), k.Truncation)
+		require.Equal(t, c.Truncation.Any(), k.Resolve != nil)
 		require.Equal(t, c.Score, slices.Contains(k.Outputs, "score"))
 		require.Equal(t, c.LogSumExp, slices.Contains(k.Outputs, manifest.LogSumExp))
 		require.Equal(t, c.Sampler.String(), k.Sampler)

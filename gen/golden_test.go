@@ -14,7 +14,7 @@ import (
 // TestGolden holds a handful of kernels against testdata, so that no change to emitted code goes unseen. Between them they
 // have every part of the skeletons: one group of columns and many, one CTA and a cluster, even registers and shares, and
 // every transform; blocks scored as a whole, sums in the epilogue and in a pass of their own, and log-probabilities of what is
-// compared and of what is not, and slots.
+// compared and of what is not, slots, and rows that are narrowed.
 func TestGolden(t *testing.T) {
 	greedy := request(1, "none")
 	greedy.Computation.Sampler = ir.Greedy
@@ -30,6 +30,9 @@ func TestGolden(t *testing.T) {
 	raw.Computation.LogProb = ir.RawLogProb
 	processed.Arch, processed.Computation.Sampler, processed.Computation.LogProb = arch.SM100, ir.Grouped, ir.ProcessedLogProb
 	processed.Computation.Slots = true
+	narrow, narrow100 := request(8, "temperature"), request(16, "mask,temperature")
+	narrow.Computation.Truncation = ir.Truncation{TopK: true, TopP: true}
+	narrow100.Arch, narrow100.Computation.Truncation = arch.SM100, ir.Truncation{MinP: true, TemperatureLast: true}
 	files := map[string][]byte{}
 	for _, r := range []Request{
 		greedy,
@@ -43,6 +46,8 @@ func TestGolden(t *testing.T) {
 		lse,
 		raw,
 		processed,
+		narrow,
+		narrow100,
 	} {
 		a, err := Emit(r)
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fsgen/fsgen/internal/ptxas"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/tiling"
 )
 
@@ -51,6 +52,10 @@ func assembles(t *testing.T, tool ptxas.Tool, v variant) {
 		return
 	}
 	assert.True(t, k.Entry)
+	stage := v.Manifest.StageKernel()
+	if stage != nil {
+		stageAssembles(t, v, stage, r.Kernel(stage.Entry))
+	}
 	assert.Zero(t, k.Stack, "%s: bytes of local memory", v.name())
 	assert.Zero(t, k.SpillStores+k.SpillLoads, "%s: bytes of spills", v.name())
 	assert.Zero(t, k.Shared, "%s: all shared memory is dynamic", v.name())
@@ -64,4 +69,17 @@ func assembles(t *testing.T, tool ptxas.Tool, v variant) {
 		assert.Positive(t, k.Registers)
 		assert.LessOrEqual(t, k.Registers, plan.Pipeline.LaunchRegisters, "%s: registers", v.name())
 	}
+}
+
+// stageAssembles holds the second stage of a kernel to as much: its CTAs have to fit the registers of a multiprocessor.
+func stageAssembles(t *testing.T, v variant, stage *manifest.Kernel, k *ptxas.Kernel) {
+	if !assert.NotNil(t, k, "%s: no report of %s", v.name(), stage.Entry) {
+		return
+	}
+	assert.True(t, k.Entry)
+	assert.Zero(t, k.Stack, "%s: bytes of local memory", stage.Entry)
+	assert.Zero(t, k.SpillStores+k.SpillLoads, "%s: bytes of spills", stage.Entry)
+	assert.Zero(t, k.Shared, "%s: all shared memory is dynamic", stage.Entry)
+	assert.Positive(t, k.Registers)
+	assert.LessOrEqual(t, k.Registers*stage.Launch.Block[0], 65536, "%s: registers", stage.Entry)
 }

@@ -19,7 +19,9 @@ func ranked(list []candidate) []candidate {
 }
 
 // truncate returns the candidates that a row's filters keep, out of all in order, with z for a score.
-func (w *row) truncate(t ir.Truncation, all []candidate, vocab int) []candidate { return w.truncateAt(t, all, vocab, 1) }
+func (w *row) truncate(t ir.Truncation, all []candidate, vocab int) []candidate {
+	return w.truncateAt(t, all, vocab, 1)
+}
 
 // truncateAt has top-p take the mass times a factor for what it is.
 func (w *row) truncateAt(t ir.Truncation, all []candidate, vocab int, factor float64) []candidate {

@@ -97,13 +97,19 @@ func (p *probe) quickSizes(spec sampler.Spec, i, j int) []int {
 	if !p.sim {
 		return quickBatches
 	}
-	if spec.Truncation.Any() && p.rng.IntN(2) == 0 {
-		return nil
+	few := len(quickBatches)
+	if spec.Truncation.Any() {
+		if p.rng.IntN(2) == 0 {
+			return nil
+		}
+		if quickVocabs[i] > 1000 { // long lists take the second stage seconds to sort
+			few = 3
+		}
 	}
 	if p.rng.IntN(len(quickHiddens)) != j {
 		return nil
 	}
-	return []int{quickBatches[p.rng.IntN(len(quickBatches))]}
+	return []int{quickBatches[p.rng.IntN(few)]}
 }
 
 // oddRows puts rows that end without a token, and rows with one or two tokens left, among ordinary ones.
