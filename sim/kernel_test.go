@@ -85,6 +85,7 @@ type bench struct {
 	tokens, status, scores *sim.Block
 	lse, logProbs          *sim.Block
 	keys, ticket           *sim.Block
+	workspace              []*sim.Block // all that a launch finds zero and leaves zero
 }
 
 // newBench lays a problem out: rows padded to 16 bytes, workspace zero.
@@ -105,6 +106,7 @@ func newBench(p *problem, ctas int) *bench {
 	b.tokens, b.status, b.scores = b.mem.Alloc("tokens", 4*n), b.mem.Alloc("status", 4*n), b.mem.Alloc("scores", 4*n)
 	b.lse, b.logProbs = b.mem.Alloc("lse", 4*n), b.mem.Alloc("logprob", 4*n)
 	b.keys, b.ticket = b.mem.Put("keys", make([]byte, 8*n)), b.mem.Put("ticket", make([]byte, 4))
+	b.workspace = []*sim.Block{b.keys, b.ticket}
 	b.launch.Pointers = map[string]uint64{
 		"seeds": b.put("seeds", bytesOf(r.Seeds)), "positions": b.put("positions", bytesOf(r.Positions)),
 		"temperature": b.put("temperature", bytesOf(r.Temperature)), "bias": b.put("bias", bytesOf(r.Bias)), "mask": b.put("mask", bytesOf(r.Mask)),
@@ -115,9 +117,25 @@ func newBench(p *problem, ctas int) *bench {
 	b.launch.Scalars = map[string]uint32{
 		"vocab": uint32(p.shape.Vocab), "hidden_size": uint32(p.shape.Hidden), "batch": uint32(n), "slot_count": uint32(r.SlotCount), "seed_stride": 1, "position_stride": 1,
 		"temperature_stride": 1, "draw": r.Draw, "stream_tag": r.StreamTag, "bias_stride": uint32(r.BiasStride),
-		"mask_stride": uint32(r.MaskStride), "mask_words": uint32(r.MaskWords),
+		"mask_stride": uint32(r.MaskStride), "mask_words": uint32(r.MaskWords), "top_k_stride": 1, "top_p_stride": 1, "min_p_stride": 1,
+	}
+	if p.comp.Truncation.Any() {
+		b.addLists(p)
 	}
 	return b
+}
+
+// addLists adds what a kernel that truncates reads, and what it leaves for its second stage.
+func (b *bench) addLists(p *problem) {
+	n, at := p.req.Batch, b.launch.Pointers
+	at["top_k"], at["top_p"], at["min_p"] = b.put("top_k", bytesOf(p.req.TopK)), b.put("top_p", bytesOf(p.req.TopP)), b.put("min_p", bytesOf(p.req.MinP))
+	for name, size := range map[string]int{manifest.Marks: 4 * manifest.RowMarks * n, manifest.Counts: 4 * n, manifest.Arrivals: 4} {
+		block := b.mem.Put(name, make([]byte, size))
+		b.workspace, at[name] = append(b.workspace, block), block.Addr
+	}
+	for name, size := range map[string]int{manifest.Candidates: manifest.RowCandidates * manifest.CandidateBytes * n, manifest.Bounds: 4 * n, manifest.Masses: 8 * n} {
+		at[name] = b.mem.Alloc(name, size).Addr
+	}
 }
 
 func (b *bench) put(name string, data []byte) uint64 {
@@ -156,7 +174,7 @@ func chain(t testing.TB, text string) ir.Computation {
 	return ir.Computation{Chain: c, Score: true}
 }
 
-// runKernel runs a text over a problem and returns the report with the bench.
+// runKernel runs a text over a problem, and its second stage where it has one, and returns the last report with the bench.
 func runKernel(t testing.TB, text string, m *manifest.Kernel, p *problem, ctas int, seed uint64) (*sim.Report, *bench) {
 	t.Helper()
 	prog, err := sim.Load(text, m)
@@ -164,6 +182,15 @@ func runKernel(t testing.TB, text string, m *manifest.Kernel, p *problem, ctas i
 	b := newBench(p, ctas)
 	b.launch.Seed = seed
 	rep, err := prog.Run(context.Background(), b.mem, b.launch)
+	require.NoError(t, err)
+	stage := m.StageKernel()
+	if stage == nil || len(rep.Findings) > 0 {
+		return rep, b
+	}
+	prog, err = sim.Load(text, stage)
+	require.NoError(t, err)
+	b.launch.CTAs = p.req.Batch
+	rep, err = prog.Run(context.Background(), b.mem, b.launch)
 	require.NoError(t, err)
 	return rep, b
 }

@@ -237,7 +237,7 @@ func (k *kernelUnderTest) wrong(b *bench) string {
 	if k.wrongLogProbs(b) {
 		return "wrong log-probabilities"
 	}
-	for _, w := range []*sim.Block{b.keys, b.ticket} {
+	for _, w := range b.workspace {
 		if slices.ContainsFunc(ints(w), func(v int32) bool { return v != 0 }) {
 			return "workspace not left zero"
 		}
@@ -384,6 +384,7 @@ func TestMutants(t *testing.T) {
 		{summedUnderTest(t, arch.SM90, ir.Gumbel, "m64n32k64s3c1", "temperature", 500, 72, 40, 3), passFaults},
 		{underTest(t, arch.SM90, "m128n32k64s4c1p", transforms, 1100, 328, 30, 2), turnsFaults},
 		{logProbUnderTest(t, arch.SM90, "m128n32k64s5c1", transforms, 700, 72, 40, 3), slices.Concat(logProbFaults, slotFaults)},
+		{truncatedUnderTest(t, arch.SM90, "m64n32k64s4c1", 400, 72, 24, 3), slices.Concat(collectFaults, resolveFaults)},
 	} {
 		if !raceEnabled {
 			require.Equal(t, notCaught, verdict(t, string(set.k.art.PTX), set.k, 3), "the kernel itself is right")
