@@ -260,7 +260,7 @@ var extrasCorpus = sync.OnceValues(func() (corpus, error) {
 })
 
 // truncationCorpus is kernels that truncate, whose modules have a second entry: with as little as such a kernel can have to do and
-// with all there is, where one warpgroup samples and where two take turns, and where registers are fewest.
+// with all there is, where one warpgroup samples and where two take turns, and where registers are fewest; and kernels of further passes.
 var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 	const all = "scale=0.5,softcap=30,bias=rows,mask,temperature"
 	var rs []Request
@@ -270,20 +270,23 @@ var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 		batch      int
 		chain      string
 		truncation string
+		further    bool
 	}{
-		{arch.SM90, "", 8, "none", "top-k"},
-		{arch.SM90, "", 64, all, "top-k,top-p,min-p,temperature-last"},
-		{arch.SM90, "", 256, "temperature", "top-p"},
-		{arch.SM90, "m128n192k64s4c1", 192, all, "top-k,top-p,min-p"},
-		{arch.SM100, "", 16, "temperature", "min-p"},
-		{arch.SM100, "", 256, all, "top-k,top-p,min-p"},
+		{arch.SM90, "", 8, "none", "top-k", false},
+		{arch.SM90, "", 64, all, "top-k,top-p,min-p,temperature-last", false},
+		{arch.SM90, "", 256, "temperature", "top-p", false},
+		{arch.SM90, "m128n192k64s4c1", 192, all, "top-k,top-p,min-p", false},
+		{arch.SM90, "", 64, all, "top-k,top-p,min-p", true},
+		{arch.SM100, "", 16, "temperature", "min-p", false},
+		{arch.SM100, "", 128, "temperature", "top-p", true},
+		{arch.SM100, "", 256, all, "top-k,top-p,min-p", false},
 	} {
 		t, err := ir.ParseTruncation(x.truncation)
 		if err != nil {
 			return nil, err
 		}
 		r := Request{Arch: x.arch, Computation: computation(ir.Gumbel, x.chain, x.chain == all), Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: x.batch}
-		r.Computation.Truncation = t
+		r.Computation.Truncation, r.Options.Further = t, x.further
 		if x.tile != "" {
 			if r.Tile, err = tiling.ParseTile(x.tile); err != nil {
 				return nil, err

@@ -133,7 +133,9 @@ func (b *bench) addLists(p *problem) {
 		block := b.mem.Put(name, make([]byte, size))
 		b.workspace, at[name] = append(b.workspace, block), block.Addr
 	}
-	for name, size := range map[string]int{manifest.Candidates: manifest.RowCandidates * manifest.CandidateBytes * n, manifest.Bounds: 4 * n, manifest.Masses: 8 * n} {
+	at[manifest.States], at[manifest.Open] = b.mem.Put(manifest.States, make([]byte, manifest.StateBytes*n)).Addr, b.mem.Put(manifest.Open, make([]byte, 4)).Addr
+	for name, size := range map[string]int{manifest.Candidates: manifest.RowCandidates * manifest.CandidateBytes * n, manifest.Bounds: 4 * n, manifest.Masses: 8 * n,
+		"passes": 4 * n} {
 		at[name] = b.mem.Alloc(name, size).Addr
 	}
 }

@@ -10,10 +10,10 @@ import (
 
 // collectFaults are planted where rows are collected in lists.
 var collectFaults = []fault{
-	{"bound of half the marks", `min.u32 +(%least_mark\w*), %least_mark\w*, %r\d+;\s*(shfl.sync.bfly.b32 +%r\d+, %least_mark\w*, 8,)`, `$2`, every},
-	{"rows share their marks", `mad.lo.u32 +(%mark_[1-4]), %batch_row_\d+, 1024, %mark_\d;`, `mad.lo.u32 $1, %lane, 0, $1;`, every},
+	{"a bound that one token proves", `setp.ge.u32 +(%enough\w*), (%reached_all\w*), %wanted_\d;`, `setp.ne.u32 $1, $2, 0;`, every},
+	{"rows share their marks", `mad.lo.u32 +(%mark_\d+), %batch_row_\d+, 1024, %mark_\d+;`, `mad.lo.u32 $1, %lane, 0, $1;`, every},
 	{"a token at the bound is not listed", `setp.geu.and.f32 +(%listed), (%\w+), (%\w+), %listed;`, `setp.gt.and.f32 $1, $2, $3, $1;`, 0},
-	{"the bound is above the least mark", `(setp.ne.u32 +(%bounded\w*), (%least_mark\w*), 0;)`, "$1\n@$2 add.u32 $3, $3, 0x400000;", every},
+	{"the bound is above the mark that proves it", `(setp.ne.u32 +(%bounded\w*), (%proven_bound\w*), 0;)`, "$1\n@$2 add.u32 $3, $3, 0x400000;", every},
 	{"listed with the noise of temperature 1", `mov.b32 +%tau_1, %list2;`, `mov.b32 %tau_1, 0x3F800000;`, 0},
 	{"scaled as rows without a list", `mov.b32 +%alpha_1, %list1;`, `mov.b32 %alpha_1, 0x3F800000;`, 0},
 	{"rows of temperature 0 have lists", `setp.gt.and.f32 +%listed_row, %tau, 0f00000000, %listed_row;`, ``, 0},
@@ -23,19 +23,19 @@ var collectFaults = []fault{
 
 // resolveFaults are planted in the kernel that draws from the lists.
 var resolveFaults = []fault{
-	{"counts are left behind", `@%is_thread_1 st.global.b32 \[%rd4\], 0;`, ``, 0},
-	{"marks are left behind", `st.global.b32 +\[%rd7\], 0;`, ``, 0},
+	{"counts are left behind", `@%is_thread_2 st.global.b32 +\[%rd5\], 0;`, ``, 0},
+	{"marks are left behind", `st.global.b32 +\[%rd8\], 0;`, ``, 0},
 	{"rows that failed are drawn", `@%failed bra +done;`, ``, 0},
 	{"rows of temperature 0 are drawn", `setp.gt.and.f32 +%listed_row, %temperature, 0f00000000, %narrows;`, `or.pred %listed_row, %narrows, %narrows;`, 0},
 	{"edge of the bin above", `sub.u32 +%bin_1, 511, %thread;`, `sub.u32 %bin_1, 510, %thread;`, 0},
-	{"keys share a place", `(atom.relaxed.cta.shared.add.u32 +%r33, \[%smem\+69632\]), 1;`, `$1, 0;`, 0},
+	{"keys share a place", `(atom.relaxed.cta.shared.add.u32 +%r47, \[%smem\+69632\]), 1;`, `$1, 0;`, 0},
 	{"no barrier before the keys are sorted", `(fill_key_end:\s*)bar.sync +0;`, `$1`, 0},
 	{"no barrier between steps of the sort", `(sort_pair_end:\s*)bar.sync +0;`, `$1`, 0},
 	{"no barrier before the sums of warps are read", `(@%last_lane st.shared.b64[^;]*;\s*)bar.sync +0;`, `$1`, 0},
-	{"places behind the keys are not filled", `st.shared.b64 +\[%r44\], %rd38;`, ``, 0},
-	{"the sort rises", `setp.ne.u32 +%rising, %r53, 0;`, `setp.eq.u32 %rising, %r53, 0;`, 0},
+	{"places behind the keys are not filled", `st.shared.b64 +\[%r58\], %rd45;`, ``, 0},
+	{"the sort rises", `setp.ne.u32 +%rising, (%r\d+), 0;`, `setp.eq.u32 %rising, $1, 0;`, 0},
 	{"k is one more", `min.u32 +%taken, %k, %listed;`, `add.u32 %taken, %k, 1; min.u32 %taken, %taken, %listed;`, 0},
-	{"the cut is one short", `add.u32 +(%r92), %i\w*, 1;`, `mov.b32 $1, %i_6;`, 0},
+	{"the cut is one short", `add.u32 +(%r99), %i_6, 1;`, `mov.b32 $1, %i_6;`, 0},
 	{"the last token kept is the next", `sub.u32 +%last, %cut, 1;`, `mov.b32 %last, %cut;`, 0},
 	{"the tail of top-p is not rounded up", `add.u64 +(%tail\w*), %tail\w*, 128;`, ``, every},
 	{"ties of min-p are dropped", `setp.ge.and.u64 +%kept, %weight_4, %least, %kept;`, `setp.gt.and.u64 %kept, %weight_4, %least, %kept;`, 0},

@@ -47,7 +47,6 @@ type invariant struct {
 func (p *probe) fixed(ctx context.Context, vocab, hidden int, spec sampler.Spec, f func(in *invariant) error) error {
 	spec.MaxBatch = mostRows
 	pr := p.random(p.weights(vocab, hidden), ir.Shape{Vocab: vocab, Hidden: hidden}, mostRows, spec, false)
-	p.settle(pr)
 	return p.with(ctx, pr, func(s *session) error {
 		base, err := p.verifyOn(ctx, s, pr)
 		if err != nil {

@@ -53,26 +53,6 @@ func (p *probe) filters(pr *problem, n int) {
 	}
 }
 
-// settle gives rows without a top-k no other filter either, so that no kernel leaves one undecided: which rows it does may depend
-// on the order of its CTAs, and nothing else about a row may.
-func (p *probe) settle(pr *problem) {
-	t := pr.spec.Truncation
-	for b := range pr.batch {
-		switch {
-		case !t.Any():
-		case t.TopK && pr.rows.TopK[b] > 0 && int(pr.rows.TopK[b]) < pr.shape.Vocab:
-			pr.rows.TopK[b] = min(pr.rows.TopK[b], mostListed)
-		default:
-			if t.TopP {
-				pr.rows.TopP[b] = 1
-			}
-			if t.MinP {
-				pr.rows.MinP[b] = 0
-			}
-		}
-	}
-}
-
 // truncatedInvariance holds rows that filters narrow to what they are alone.
 func truncatedInvariance(r *run) []item {
 	items := list([]check{
