@@ -35,7 +35,7 @@ const fakeKernel = `
 static int launches;
 static int sampling(struct func *f, struct launch *l) {
   if (strncmp(f->name, "fsgen_sm_", 9)) return 0;
-  if (strstr(f->name, "_resolve")) return 1; /* the second stage has nothing left to write */
+  if (strstr(f->name, "_resolve") || strstr(f->name, "_further")) return 1; /* nothing is left to write */
   unsigned batch; int *tokens, *status, at[64], end = 0;
   for (int i = 0; i < f->nparams; end += f->params[i++].size) at[i] = end;
   memcpy(&batch, l->params + at[BATCH], 4); memcpy(&tokens, l->params + at[TOKENS], 8); memcpy(&status, l->params + at[STATUS], 8);

@@ -79,8 +79,9 @@ type sampling struct {
 	launcher       *sampler.Launcher
 	args           sampler.DeviceArgs
 	tokens, status *driver.Buffer
-	lse, logProbs  *driver.Buffer // not looked at
-	want           []int32        // the tokens of the same inputs through Plan.Sample
+	// Not looked at.
+	lse, logProbs, passes *driver.Buffer
+	want                  []int32 // the tokens of the same inputs through Plan.Sample
 }
 
 // fsgen makes a contender of a plan, once its tokens have been looked at. Call check again when it has been timed.
@@ -124,7 +125,7 @@ func (x *sampling) open(s *closing.Scope, plan *sampler.Plan) (err error) {
 		return err
 	}
 	s.Keep(x.launcher)
-	for _, buf := range []**driver.Buffer{&x.tokens, &x.status, &x.lse, &x.logProbs} {
+	for _, buf := range []**driver.Buffer{&x.tokens, &x.status, &x.lse, &x.logProbs, &x.passes} {
 		if *buf, err = alloc(r.ctx, s, 4*uint64(x.batch)); err != nil {
 			return err
 		}
@@ -132,7 +133,7 @@ func (x *sampling) open(s *closing.Scope, plan *sampler.Plan) (err error) {
 	in, c, words := r.inputs, r.computation(), maskWords(r.cfg.Shape)
 	x.args = sampler.DeviceArgs{Batch: x.batch, Hidden: in.hidden, HiddenLD: r.ld, Seeds: in.seeds, Positions: in.positions, OnePosition: true,
 		Temperature: in.temperature, Bias: in.bias, Mask: in.mask, Tokens: uint64(x.tokens.Ptr()), Status: uint64(x.status.Ptr()), LogSumExp: uint64(x.lse.Ptr()),
-		LogProbs: uint64(x.logProbs.Ptr()), TopK: in.topK, TopP: in.topP, MinP: in.minP}
+		LogProbs: uint64(x.logProbs.Ptr()), TopK: in.topK, TopP: in.topP, MinP: in.minP, Passes: uint64(x.passes.Ptr())}
 	if c.Chain.Bias == ir.BiasMatrix {
 		x.args.BiasStride = r.cfg.Shape.Vocab
 	}
