@@ -12,9 +12,9 @@ import (
 	"sync"
 )
 
-// compiler has one compilation at a time, of any context and by any road: its code is not safe from several threads. Two
-// linkers side by side crash inside cuLinkAddData (driver 580.159.04) with some kernels and not with others, each time at
-// another address.
+// compiler has one compilation at a time, of any context and by any road. Linkers side by side were seen to crash inside
+// cuLinkAddData (driver 580.159.04), with some kernels and not with others; so was one alone, beside other processes, but none
+// where the driver's own cache was off (docs/NOTES.md, section 13).
 var compiler sync.Mutex
 
 // JITOptions are what the driver's compiler is told. The zero value is its defaults.

@@ -15,16 +15,22 @@ import (
 // one before, on average, and two passes do that.
 const mostPasses = 64
 
-// defaultPasses are those of a launch that does not say.
-const defaultPasses = 3
+// Passes of a launch that does not say. A row with a k needs a second one where its list has overflowed, a row of top-p two more where
+// its nucleus is wider than its list: one that draws, and one that surveys what ranks above what was drawn.
+const (
+	listPasses   = 2
+	surveyPasses = 3
+)
 
 // furtherPasses is how many passes a launch makes after the first.
 func (s Spec) furtherPasses() int {
 	switch {
 	case !s.Truncation.Any() || s.Artifact != nil:
 		return 0
+	case s.Passes == 0 && (s.Truncation.TopP || s.Truncation.MinP):
+		return surveyPasses - 1
 	case s.Passes == 0:
-		return defaultPasses - 1
+		return listPasses - 1
 	}
 	return s.Passes - 1
 }

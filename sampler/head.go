@@ -123,7 +123,7 @@ type Spec struct {
 	// Slots has rows say which parameters they take (Rows.Slots).
 	Slots bool
 	// Passes is how many passes over the weights a Launch makes, at most, for rows that truncation leaves undecided after the first:
-	// 0 means 3, and 1 none but the first. Those that find no such row end at once. Sample makes as many as it takes.
+	// 0 means 3, or 2 with top-k alone, and 1 none but the first. Those that find no such row end at once. Sample makes as many as it takes.
 	Passes int
 	// MaxBatch is the largest batch to be fast at; larger ones work too. 0 means 64.
 	MaxBatch int
