@@ -91,25 +91,23 @@ func matrixItem(spec sampler.Spec) item {
 }
 
 // quickSizes are the batch sizes for the i-th vocabulary and j-th hidden size: all, or on a simulator one each of a few
-// shapes, chosen anew for every check, so that the checks together cover the grid. Kernels that truncate take half as many shapes
-// there: they have a second stage, of 512 threads a row.
+// shapes, chosen anew for every check, so that the checks together cover the grid. Greedy kernels, which do the least, take half
+// as many shapes, and those that truncate a third of the smaller ones: they have a second stage, of 512 threads a row, which takes
+// seconds to sort long lists.
 func (p *probe) quickSizes(spec sampler.Spec, i, j int) []int {
 	if !p.sim {
 		return quickBatches
 	}
-	few := len(quickBatches)
-	if spec.Truncation.Any() {
-		if p.rng.IntN(2) == 0 {
-			return nil
-		}
-		if quickVocabs[i] > 1000 { // long lists take the second stage seconds to sort
-			few = 3
-		}
+	switch {
+	case spec.Truncation.Any() && (quickVocabs[i] > 1000 || p.rng.IntN(3) > 0):
+		return nil
+	case spec.Sampler == ir.Greedy && p.rng.IntN(2) == 0:
+		return nil
 	}
 	if p.rng.IntN(len(quickHiddens)) != j {
 		return nil
 	}
-	return []int{quickBatches[p.rng.IntN(few)]}
+	return []int{quickBatches[p.rng.IntN(len(quickBatches))]}
 }
 
 // oddRows puts rows that end without a token, and rows with one or two tokens left, among ordinary ones.
