@@ -1,6 +1,8 @@
 package templates
 
 import (
+	"math"
+
 	"github.com/fsgen/fsgen/ptx"
 )
 
@@ -181,4 +183,39 @@ func (r *resolver) takeMinP() {
 	f.NotPred(never, bounded)
 	f.AndPred(open, open, never)
 	r.drawsNext(open)
+}
+
+// massMargin is the share by which the sum of a row's powers, in float32, may be off what the weights add up to.
+const massMargin = 0x1p-14
+
+// massRange bounds the weight of all tokens of the row from the sums in float32: the weights are rounded besides, each by half.
+func (r *resolver) massRange(known ptx.B64) (least, most ptx.B64) {
+	f := r.f
+	pair, x, minusTop, mass, scale := f.NewF32s("mass", 2), f.F32(), f.F32(), f.F32("mass_weight"), f.F32()
+	f.LdGlobalV2F32(pair, r.masses)
+	f.NegF32(minusTop, r.weigh.top)
+	f.AddF32(x, pair[0], minusTop, ptx.RN)
+	f.MulF32(x, x, r.weigh.scale, ptx.RN)
+	f.Ex2ApproxF32(mass, x, ptx.FTZ)
+	f.MulF32(mass, mass, pair[1], ptx.RN)
+	f.CvtRnF32U64(scale, r.weigh.most)
+	f.MulF32(mass, mass, scale, ptx.RN)
+	slack := f.B64()
+	f.CvtU64U32(slack, r.vocab)
+	low, high := f.F32(), f.F32()
+	f.MulF32(low, mass, ptx.F32Imm(1-massMargin), ptx.RN)
+	f.MulF32(high, mass, ptx.F32Imm(1+massMargin), ptx.RN)
+	least, most = f.B64("least_mass"), f.B64("most_mass")
+	f.CvtRziU64F32(least, low) // saturates; a NaN is 0
+	f.CvtRziU64F32(most, high)
+	f.MaxU64(least, least, slack)
+	f.SubU64(least, least, slack)
+	f.MaxU64(least, least, known)
+	f.AddU64(most, most, slack)
+	f.MaxU64(most, most, known)
+	sane, usual := f.Pred("mass_is_usual"), f.B64()
+	f.SetpF32(ptx.LT, sane, mass, ptx.F32Imm(0x1p62*(1+massMargin))) // false for NaN
+	f.MovB64(usual, ptx.Imm(math.MaxInt64))
+	f.SelpB64(most, most, usual, sane)
+	return least, most
 }
