@@ -151,7 +151,6 @@ var tileCorpus = sync.OnceValues(func() (corpus, error) {
 	var rs []Request
 	for _, a := range arch.All() {
 		for _, c := range []ir.Computation{
-			computation(ir.Gumbel, "scale=0.5,softcap=30,bias=rows,mask,temperature", true),
 			computation(ir.Grouped, "scale=0.5,softcap=30,bias=rows,mask,temperature", true),
 			summed(computation(ir.Grouped, "temperature", true)),
 			summed(computation(ir.Gumbel, "scale=0.5,softcap=30,bias=rows,mask,temperature", true)),

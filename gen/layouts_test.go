@@ -77,7 +77,7 @@ func TestLayoutsAssemble(t *testing.T) {
 	eachLayout(t, func(v variant) {
 		g.Go(func() error {
 			assembles(t, tool, v)
-			if bytes.Contains(v.PTX, []byte("setmaxnreg")) {
+			if v.Arch.Name != arch.SM90.Name || bytes.Contains(v.PTX, []byte("setmaxnreg")) { // C7509 is about wgmma
 				return nil
 			}
 			r, err := tool.Assemble(context.Background(), string(v.PTX), v.Manifest.Target, ptxas.Options{Args: []string{"-c"}})
