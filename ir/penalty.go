@@ -36,7 +36,7 @@ const (
 // ValidRepetition reports a repetition penalty that has no meaning.
 func ValidRepetition(r float32) error {
 	if !(r >= minRepetition && r <= maxRepetition) {
-		return errors.New("a finite number above 0 (1 is off)")
+		return errors.New("a number from 2^-126 to 2^126 (1 is off)")
 	}
 	return nil
 }

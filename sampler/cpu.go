@@ -29,6 +29,9 @@ const loadRows = 4096
 
 func (d *cpuDevice) loadHead(ctx context.Context, w Weights) (headBackend, error) {
 	if m, ok := w.Source.(Matrix); ok && m.Stride >= m.Hidden {
+		if err := m.check(w.Hidden, w.Vocab); err != nil {
+			return nil, err
+		}
 		return &cpuHead{w: m.Data, ld: m.Stride, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}}, nil
 	}
 	h := &cpuHead{w: make([]uint16, w.Vocab*w.Hidden), ld: w.Hidden, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}}

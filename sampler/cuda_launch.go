@@ -5,6 +5,7 @@ package sampler
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/fsgen/fsgen/autotune"
@@ -347,8 +348,8 @@ func (l *Launcher) check(a *DeviceArgs) error {
 	if err := checkStride("mask stride", a.MaskStride); err != nil {
 		return err
 	}
-	if a.SlotCount < 0 {
-		return &InputError{"slot count", "want 0 or more", a.SlotCount}
+	if a.SlotCount < 0 || a.SlotCount > math.MaxInt32 {
+		return &InputError{"slot count", fmt.Sprintf("want 0 to %d", math.MaxInt32), a.SlotCount}
 	}
 	c := l.plan.spec.Chain
 	if c.Mask && (a.MaskWords < 0 || a.MaskStride != 0 && a.MaskStride < a.MaskWords) {

@@ -30,16 +30,25 @@ func (m Matrix) ReadRows(_ context.Context, dst []uint16, first, n int) error {
 	if stride == 0 {
 		stride = m.Hidden
 	}
-	switch have := int64(len(m.Data)); {
-	case m.Hidden < 1 || stride < m.Hidden:
-		return &InputError{"matrix stride", fmt.Sprintf("want the hidden size, %d, or more", m.Hidden), stride}
-	case len(dst) != n*m.Hidden:
-		return &InputError{"matrix hidden size", fmt.Sprintf("want that of the head, %d", len(dst)/max(n, 1)), m.Hidden}
-	case n > 0 && int64(first+n-1)*int64(stride)+int64(m.Hidden) > have:
-		return &InputError{"matrix data", fmt.Sprintf("want %d rows, %d values apart", first+n, stride), have}
+	if err := m.check(len(dst)/max(n, 1), first+n); err != nil {
+		return err
 	}
 	for i := range n {
 		copy(dst[i*m.Hidden:(i+1)*m.Hidden], m.Data[(first+i)*stride:])
+	}
+	return nil
+}
+
+// check holds the matrix to a number of rows of a head's hidden size.
+func (m Matrix) check(hidden, rows int) error {
+	stride := max(m.Stride, m.Hidden)
+	switch have := int64(len(m.Data)); {
+	case m.Hidden < 1 || m.Stride != 0 && m.Stride < m.Hidden:
+		return &InputError{"matrix stride", fmt.Sprintf("want the hidden size, %d, or more", m.Hidden), m.Stride}
+	case hidden != m.Hidden && rows > 0:
+		return &InputError{"matrix hidden size", fmt.Sprintf("want that of the head, %d", hidden), m.Hidden}
+	case rows > 0 && int64(rows-1)*int64(stride)+int64(m.Hidden) > have:
+		return &InputError{"matrix data", fmt.Sprintf("want %d rows, %d values apart", rows, stride), have}
 	}
 	return nil
 }
@@ -67,8 +76,9 @@ func (w *Weights) validate() (err error) {
 	if w.Source == nil {
 		return &InputError{"weights", "want a source of rows", nil}
 	}
-	if w.Layout, err = manifest.ParseLayout(string(w.Layout)); err != nil {
-		return &InputError{"weights layout", "want rowmajor or packed", string(w.Layout)}
+	given := w.Layout
+	if w.Layout, err = manifest.ParseLayout(string(given)); err != nil {
+		return &InputError{"weights layout", "want rowmajor or packed", fmt.Sprintf("%q", given)}
 	}
 	return ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}.Validate()
 }

@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/fsgen/fsgen/ir"
 )
@@ -18,8 +19,8 @@ func (b *batch) setSlots(c ir.Computation, r Rows) error {
 	if len(r.Slots) != b.rows {
 		return &InputError{"slots", fmt.Sprintf("want %d values, one a row", b.rows), fmt.Sprintf("%d values", len(r.Slots))}
 	}
-	if r.SlotCount < 1 {
-		return &InputError{"slot count", "want 1 or more", r.SlotCount}
+	if r.SlotCount < 1 || r.SlotCount > math.MaxInt32 {
+		return &InputError{"slot count", fmt.Sprintf("want 1 to %d", math.MaxInt32), r.SlotCount}
 	}
 	if row, err := ir.ValidSlots(r.Slots, r.SlotCount); err != nil {
 		return &InputError{fmt.Sprintf("slot of row %d", row), "want " + err.Error(), r.Slots[row]}

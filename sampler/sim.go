@@ -262,7 +262,11 @@ func (m *simMemory) complete(spec Spec) error {
 			return fmt.Errorf("not all of %s is written", out.Name)
 		}
 	}
-	for _, space := range []*sim.Block{m.marks, m.counts, m.arrivals, m.open, m.bins} {
+	spaces := []*sim.Block{m.marks, m.counts, m.arrivals, m.bins}
+	if !slices.Contains(m.words(m.status, m.status.Size()/4), uint32(ir.StatusUndecided)) {
+		spaces = append(spaces, m.open) // rows that stay undecided are open until their next first pass
+	}
+	for _, space := range spaces {
 		if space == nil {
 			continue
 		}

@@ -22,7 +22,7 @@ func filterRows(rng *rand.Rand, t ir.Truncation, n, vocab int, tempered bool) sa
 	for range n {
 		r.Seeds, r.Positions = append(r.Seeds, rng.Uint64()), append(r.Positions, rng.Uint64())
 		if tempered {
-			r.Temperature = append(r.Temperature, pick(0, 0.3, 0.7, 1, 1.3, 3))
+			r.Temperature = append(r.Temperature, pick(0, 0.3, 0.7, 1, 1.3, 3, 3e38))
 		}
 		if t.TopK {
 			r.TopK = append(r.TopK, int32(pick(-1, 0, 1, 2, 5, 20, 40, float32(min(vocab-1, 1024)), float32(vocab), float32(vocab+7))))
@@ -48,7 +48,7 @@ var truncations = []struct {
 	{ir.Truncation{TopK: true, TopP: true}, 630, 0.5},
 	{ir.Truncation{TopK: true, TopP: true, MinP: true, TemperatureLast: true}, 490, 2}, {ir.Truncation{TopP: true, MinP: true}, 380, 2},
 	{ir.Truncation{TopP: true}, 3001, 0.1}, {ir.Truncation{TopP: true, MinP: true}, 2900, 0.2}, {ir.Truncation{TopK: true, TopP: true}, 1500, 0},
-	{ir.Truncation{TopK: true}, 12000, 0.1},
+	{ir.Truncation{TopK: true}, 12000, 0.1}, {ir.Truncation{TopK: true}, 9001, 0}, {ir.Truncation{TopK: true, TopP: true}, 9002, 0},
 }
 
 // What kernels decide is what the reference decides, in as many passes as it takes.
@@ -64,8 +64,11 @@ func TestTruncationOnSimulators(t *testing.T) {
 			h[i] = bf16(rng.NormFloat64())
 		}
 		rows := filterRows(rng, tr.Truncation, n, tr.vocab, i%2 == 0)
-		if tr.vocab > 10000 { // more tokens than a list holds
-			n, h, rows = 1, h[:hidden], sampler.Rows{Seeds: rows.Seeds[:1], Positions: rows.Positions[:1], TopK: []int32{1000}}
+		if tr.vocab > 8192 { // more tokens than a list holds, and more ties
+			n, h, rows = 1, h[:hidden], sampler.Rows{Seeds: rows.Seeds[:1], Positions: rows.Positions[:1], Temperature: rows.Temperature[:min(1, len(rows.Temperature))], TopK: []int32{int32(tr.vocab / 12)}}
+			if tr.TopP {
+				rows.TopP = []float32{0.5}
+			}
 		}
 		spec := sampler.Spec{Chain: ir.Chain{Temperature: i%2 == 0}, Truncation: tr.Truncation, Score: true, MaxBatch: n}
 		weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: tr.vocab, Hidden: hidden}
@@ -82,6 +85,31 @@ func TestTruncationOnSimulators(t *testing.T) {
 					require.InDelta(t, want.Scores[b], s, 1e-4)
 				}
 			})
+		}
+	}
+}
+
+// A row of NaN has no log-probability, and several tokens that fail it do not race for what its best leaves behind.
+func TestLogProbsOfFailedRows(t *testing.T) {
+	const vocab, hidden = 300, 16
+	w, h := make([]uint16, vocab*hidden), make([]uint16, 3*hidden)
+	for i := range w {
+		w[i] = bf16(float64(i%7) / 8)
+	}
+	for i := range h {
+		h[i] = bf16(1)
+	}
+	h[hidden] = bf16(math.NaN())
+	rows := sampler.Rows{Seeds: []uint64{1, 2, 3}, Positions: []uint64{4}, Temperature: []float32{1}}
+	weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: vocab, Hidden: hidden}
+	for _, mode := range []ir.LogProb{ir.RawLogProb, ir.ProcessedLogProb} {
+		spec := sampler.Spec{Chain: ir.Chain{Temperature: true}, LogProb: mode, MaxBatch: 3}
+		want := sampleOn(t, "cpu", weights, spec, h, rows)
+		for _, device := range []string{"sim:sm_90", "sim:sm_100"} {
+			got := sampleOn(t, device, weights, spec, h, rows)
+			require.Equal(t, want.Tokens, got.Tokens)
+			require.Equal(t, want.Status, got.Status)
+			require.True(t, math.IsNaN(float64(got.LogProbs[1])))
 		}
 	}
 }

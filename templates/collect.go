@@ -55,8 +55,8 @@ func (c *samplers) emptyList() rowList {
 	c.f.MovF32(l.alpha, ptx.F32Imm(0))
 	c.f.MovF32(l.tau, ptx.F32Imm(0))
 	if c.options.Further {
-		l.openRow = openRow{c.f.B32("mode"), c.f.B32("old_bound"), c.f.B32("top"), c.f.B32("scale"), c.f.B64("floor"), c.f.B32("passes")}
-		for _, r := range []ptx.B32{l.mode, l.bound, l.top, l.scale, l.passes} {
+		l.openRow = openRow{c.f.B32("mode"), c.f.B32("old_bound"), c.f.B32("top"), c.f.B32("scale"), c.f.B64("floor"), c.f.B32("passes"), c.f.B32("ids")}
+		for _, r := range []ptx.B32{l.mode, l.bound, l.top, l.scale, l.passes, l.ids} {
 			c.f.MovB32(r, ptx.Imm(0))
 		}
 		c.f.MovB64(l.floor, ptx.Imm(0))
@@ -138,10 +138,13 @@ func (c *samplers) whereAdding(body func()) {
 	c.f.Place(skip)
 }
 
-// filterTemperature is the temperature of the distribution that a row's filters see.
+// filterTemperature is the temperature of the distribution that a row's filters see, within the bounds that it has in weights.
 func (c *samplers) filterTemperature(row ptx.B32) ptx.F32 {
 	if !c.c.Truncation.TemperatureLast {
-		return c.temperatureOf(row)
+		t := c.temperatureOf(row)
+		c.f.MaxF32(t, t, ptx.F32Imm(minWeightTemperature))
+		c.f.MinF32(t, t, ptx.F32Imm(maxWeightTemperature))
+		return t
 	}
 	one := c.f.F32("one")
 	c.f.MovF32(one, ptx.F32Imm(1))

@@ -33,6 +33,7 @@ const (
 	stateScale  = 3 // of its weights
 	stateFloor  = 4 // key of a logit and an id, 64 bits: tokens below are not drawn
 	statePasses = 6 // made so far
+	stateIDs    = 7 // of the tokens that only just reach the bound, those below are listed; 0 for all
 )
 
 // surveyPivots is how many drawn tokens a survey decides about.
@@ -63,7 +64,7 @@ func (k *skeleton) leaveClosed() {
 type openRow struct {
 	mode, bound, top, scale ptx.B32
 	floor                   ptx.B64
-	passes                  ptx.B32
+	passes, ids             ptx.B32
 }
 
 // loadState loads the state of a row.
@@ -71,7 +72,7 @@ func loadState(f *ptx.Func, states ptx.B64, row ptx.B32) openRow {
 	addr, first, second := stateAddr(f, states, row), f.NewB32s("state", 4), f.NewB32s("state", 4)
 	f.LdGlobalV4B32(first, addr)
 	f.LdGlobalV4B32(second, addr.Off(16))
-	s := openRow{mode: first[stateMode], bound: first[stateBound], top: first[stateTop], scale: first[stateScale], floor: f.B64("floor"), passes: second[2]}
+	s := openRow{mode: first[stateMode], bound: first[stateBound], top: first[stateTop], scale: first[stateScale], floor: f.B64("floor"), passes: second[2], ids: second[3]}
 	f.MovPackB64(s.floor, second[0], second[1])
 	return s
 }
@@ -104,6 +105,7 @@ func (c *samplers) reopen(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 	f.MovB32(l.scale, s.scale)
 	f.MovB64(l.floor, s.floor)
 	f.MovB32(l.passes, s.passes)
+	f.MovB32(l.ids, s.ids)
 	surveyed := f.Pred("surveyed")
 	f.SetpU32(ptx.EQ, surveyed, s.mode, ptx.Imm(passSurvey))
 	f.OrPred(c.surveys, c.surveys, surveyed)
@@ -117,7 +119,7 @@ func (c *samplers) rebound(r *rowRecord, l rowList, high ptx.B32, open ptx.Pred)
 	f.MovB32(high, l.bound).If(has)
 }
 
-// furtherBytes are those of a row's record for further passes: mode, top, scale, passes, and the floor.
+// furtherBytes are those of a row's record for further passes: mode, top, scale, passes, and the floor, old bound and ids.
 const furtherBytes = 32
 
 func (c *samplers) storeFurther(inTile ptx.B32, l rowList) {
@@ -125,29 +127,31 @@ func (c *samplers) storeFurther(inTile ptx.B32, l rowList) {
 	low, high := f.B32(), f.B32()
 	f.MovUnpackB64(low, high, l.floor)
 	f.StSharedV4B32(at.Off(c.plan.Storage.Further), []ptx.B32{l.mode, l.top, l.scale, l.passes})
-	f.StSharedV4B32(at.Off(c.plan.Storage.Further+16), []ptx.B32{low, high, low, high})
+	f.StSharedV4B32(at.Off(c.plan.Storage.Further+16), []ptx.B32{low, high, l.bound, l.ids})
 }
 
 // furtherRow is a column's record.
 type furtherRow struct {
 	mode, passes ptx.B32
+	bound, ids   ptx.B32
 	top, scale   ptx.F32
 	floor        ptx.B64
 }
 
 func (c *samplers) furtherRow(column ptx.B32) furtherRow {
 	f, at := c.f, c.at(column, furtherBytes)
-	first, second := f.NewB32s("further", 4), f.NewB32s("further_floor", 2)
+	first, second := f.NewB32s("further", 4), f.NewB32s("further_floor", 4)
 	f.LdSharedV4B32(first, at.Off(c.plan.Storage.Further))
-	f.LdSharedV2B32(second, at.Off(c.plan.Storage.Further+16))
-	d := furtherRow{mode: first[0], passes: first[3], top: f.F32("top"), scale: f.F32("scale"), floor: f.B64("floor")}
+	f.LdSharedV4B32(second, at.Off(c.plan.Storage.Further+16))
+	d := furtherRow{mode: first[0], passes: first[3], bound: second[2], ids: second[3], top: f.F32("top"), scale: f.F32("scale"), floor: f.B64("floor")}
 	f.MovB32(d.top, first[1])
 	f.MovB32(d.scale, first[2])
 	f.MovPackB64(d.floor, second[0], second[1])
 	return d
 }
 
-// listedBy is what a row lists by: the logit, or in a row that draws the score, if the token ranks above the floor.
+// listedBy is what a row lists by: the logit, or in a row that draws the score, if the token ranks above the floor. Where so many
+// tokens just reach the old bound that they overflowed the list, those of low ids are listed.
 func (c *samplers) listedBy(column, id ptx.B32, z, score ptx.F32, listed ptx.Pred) ptx.F32 {
 	if !c.options.Further {
 		return z
@@ -159,6 +163,12 @@ func (c *samplers) listedBy(column, id ptx.B32, z, score ptx.F32, listed ptx.Pre
 	f.NotB32(low, id)
 	f.MovPackB64(key, low, scoreBits(f, z))
 	f.SetpAndU64(ptx.GE, listed, key, d.floor, listed)
+	ties, last := f.Pred("ties"), f.B32()
+	f.SetpU32(ptx.EQ, ties, scoreBits(f, value), d.bound)
+	f.SubU32(last, d.ids, ptx.Imm(1)) // 0 is all
+	f.SetpAndU32(ptx.GT, ties, id, last, ties)
+	f.NotPred(ties, ties)
+	f.AndPred(listed, listed, ties)
 	return value
 }
 

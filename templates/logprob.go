@@ -23,8 +23,10 @@ func (c *samplers) summedScore(in inputs) ptx.F32 { return lower(c.f, c.sum.coun
 // key at once only the last one's is. The whole warp is there.
 func (c *samplers) noteToken(column ptx.B32, key ptx.B64, raised ptx.Pred, id ptx.B32, z ptx.F32) {
 	f := c.f
-	stands := f.Pred("stands")
+	stands, low, high := f.Pred("stands"), f.B32(), f.B32()
 	f.SetpAndU64(ptx.EQ, stands, key, c.keyNow(column), raised)
+	f.MovUnpackB64(low, high, key)
+	f.SetpAndU32(ptx.NE, stands, high, imm(f, keyFailed), stands) // which several tokens of a row may have
 	c.note(column, id, z, stands)
 }
 

@@ -58,6 +58,7 @@ type resolver struct {
 	state                 openRow
 	stateAt, open         ptx.B64
 	pivots, bins          ptx.B64
+	ids                   ptx.B32 // bound of ids for the next pass, 0 for none
 	tokens, status        ptx.B64
 	passes                ptx.B64
 	scores                ptx.B64
@@ -88,6 +89,7 @@ func newResolve(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, o Options
 	}
 	r.checkList()
 	r.load()
+	r.moreTies()
 	r.sort()
 	r.truncate()
 	r.draw()
@@ -130,6 +132,8 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 		f.LdGlobalF32(r.temperature, rowAt(f, loadPointer(f, temperature, "temperature"), r.row, loadU32(f, temperatureStride, "stride"), 4))
 	}
 	r.filters = loadFilters(f, filters, r.c.Truncation)
+	r.ids = f.B32("next_ids")
+	f.MovB32(r.ids, ptx.Imm(0))
 	r.tokens, r.status = loadPointer(f, tokens, "tokens"), loadPointer(f, status, "status")
 	r.passes = loadPointer(f, s.pointer(ParamPasses, "i32", "batch", "write"), "passes")
 	if r.c.Score {

@@ -50,6 +50,7 @@ func (r *resolver) keepOpen(mode int64, bound ptx.B32, floor ptx.B64, p ptx.Pred
 	f.StGlobalB32(r.stateAt.Off(4*stateScale), scale).If(first)
 	f.StGlobalB32(r.stateAt.Off(4*stateFloor), low).If(first)
 	f.StGlobalB32(r.stateAt.Off(4*stateFloor+4), high).If(first)
+	f.StGlobalB32(r.stateAt.Off(4*stateIDs), r.ids).If(first)
 	if !r.further {
 		f.RedGlobalAddU32(r.open, ptx.Imm(1), ptx.RelaxedGPU).If(first)
 	}
@@ -64,9 +65,45 @@ func (r *resolver) overflows(over ptx.Pred) {
 	byK, others, zero := f.Pred("relists"), f.Pred("draws"), f.B64()
 	f.MovB64(zero, ptx.Imm(0))
 	f.SetpAndU32(ptx.NE, byK, r.filter.k, ptx.Imm(0), over)
+	r.fewerTies(byK)
 	f.SetpAndU32(ptx.EQ, others, r.filter.k, ptx.Imm(0), over)
 	r.keepOpen(passRelist, r.bound, zero, byK)
 	r.keepOpen(passDraw, imm(f, 0), zero, others)
+}
+
+// fewerTies bounds the ids of the tokens that just reach the bound so that about half a list of them is listed, as if they were
+// spread evenly: all tokens have one logit, say.
+func (r *resolver) fewerTies(p ptx.Pred) {
+	f := r.f
+	span, unbounded, wide, count := f.B32("ids_span"), f.Pred("no_ids"), f.B64(), f.B64()
+	f.MovB32(span, r.vocab)
+	if r.further {
+		f.SetpU32(ptx.NE, unbounded, r.state.ids, ptx.Imm(0))
+		f.MovB32(span, r.state.ids).If(unbounded)
+	}
+	f.MulWideU32(wide, span, ptx.Imm(manifest.RowCandidates/2))
+	f.CvtU64U32(count, r.count)
+	f.MaxU64(count, count, ptx.Imm(1))
+	f.DivU64(wide, wide, count)
+	f.CvtU32U64(span, wide)
+	f.MaxU32(span, span, ptx.Imm(1))
+	f.MovB32(r.ids, span).If(p)
+}
+
+// moreTies keeps a row open that has listed fewer tokens than its k since their ids were bounded too low.
+func (r *resolver) moreTies() {
+	if !r.further || !r.c.Truncation.TopK {
+		return
+	}
+	f := r.f
+	short, zero, twice := f.Pred("too_few_ties"), f.B64(), f.B32()
+	f.MovB64(zero, ptx.Imm(0))
+	f.SetpU32(ptx.LT, short, r.listed, r.filter.k)
+	f.SetpAndU32(ptx.NE, short, r.state.ids, ptx.Imm(0), short)
+	f.ShlB32(twice, r.state.ids, ptx.Imm(1))
+	f.MovB32(r.ids, twice).If(short)
+	r.keepOpen(passRelist, r.bound, zero, short)
+	f.MovB32(r.ids, ptx.Imm(0))
 }
 
 // drawsNext keeps a row open whose list does not decide it.
