@@ -284,7 +284,7 @@ func TestBadParametersAreTheirRows(t *testing.T) {
 	r.TopP, r.TopK = []float32{1}, []int32{1024, 1025, 2000}
 	require.ErrorContains(t, r.Validate(), "reference: TopK[1] is 1025: want at most 1024, or 0 or 2000 and more for off")
 	p := penalizing(flat(2, []float32{1, 2}), "penalties", 0, 0, 0)
-	require.ErrorContains(t, p.Validate(), "reference: Repetition[0] is 0: want a finite number above 0")
+	require.ErrorContains(t, p.Validate(), "reference: Repetition[0] is 0: want a number from 2^-126 to 2^126")
 	require.Equal(t, []ir.Status{ir.StatusBadParameter, ir.StatusBadParameter}, sample(t, p).Status)
 }
 

@@ -78,7 +78,7 @@ func TestParametersAreChecked(t *testing.T) {
 		"top-p of all rows is NaN":                                 func(r *Rows) { r.TopP = []float32{nan} },
 		"min-p of row 1 is 1.5: want 0 (off) to 1":                 func(r *Rows) { r.MinP = []float32{0, 1.5} },
 		"min-p is 0 values":                                        func(r *Rows) { r.MinP = nil },
-		"repetition penalty of row 1 is 0: want a finite number":   func(r *Rows) { r.Repetition = []float32{1, 0} },
+		"repetition penalty of row 1 is 0: want a number from":     func(r *Rows) { r.Repetition = []float32{1, 0} },
 		"frequency penalty of row 0 is NaN":                        func(r *Rows) { r.Frequency = []float32{nan, 0} },
 		"presence penalty is 3 values":                             func(r *Rows) { r.Presence = []float32{0, 0, 0} },
 		"number of draws of row 1 is 5: want 1 to 4":               func(r *Rows) { r.DrawCounts = []int32{1, 5} },
@@ -102,7 +102,7 @@ func TestParametersAreChecked(t *testing.T) {
 	}
 	for want, r := range map[string]Rows{
 		"slots is 1 values: want 2 values":   {Slots: []int32{0}, SlotCount: 2},
-		"slot count is 0: want 1 or more":    {Slots: []int32{0, 0}},
+		"slot count is 0: want 1 to":         {Slots: []int32{0, 0}},
 		"slot of row 1 is 2: want 0 to 1":    {Slots: []int32{1, 2}, SlotCount: 2},
 		"slot of row 0 is -1":                {Slots: []int32{-1, 0}, SlotCount: 2},
 		"seeds is 3 values: want 1 or 2 val": {Slots: []int32{0, 1}, SlotCount: 2, Seeds: []uint64{1, 2, 3}, Positions: []uint64{1}},

@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector takes minutes over what lies in the simulator, which its own tests cover.
+
 package sampler_test
 
 import (
