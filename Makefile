@@ -15,7 +15,9 @@ GO ?= go
 
 # Where goroutines meet, under the race detector: whole, and in short mode what it slows most.
 RACE := ./driver ./sampler ./internal/cache ./autotune
-RACE_SHORT := ./gen ./reference ./sim
+RACE_SHORT := ./gen ./sim
+# What shares work between goroutines in the reference.
+RACE_REFERENCE := Goroutines|Cancel|MixedBatches
 
 # Packages whose test binaries go into the bundle for a machine with a GPU.
 GPU_TESTS ?= driver sampler internal/verify internal/bench internal/tune
@@ -68,6 +70,7 @@ test-short:
 race:
 	$(GO) test -race $(RACE)
 	$(GO) test -race -short $(RACE_SHORT)
+	$(GO) test -race -short -run '$(RACE_REFERENCE)' ./reference
 
 # Format, vet (emit-only build too) and staticcheck, where the module proxy has it.
 lint:
