@@ -125,6 +125,15 @@ func pointer(name string, value func(l *Launcher, a *DeviceArgs) uint64) setter 
 	}
 }
 
+// inWorkspace and inCollection set a parameter to its place in the launcher's memory.
+func inWorkspace(param string) setter {
+	return pointer(param, func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.workspace(param)) })
+}
+
+func inCollection(array string) setter {
+	return pointer(array, func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(array)) })
+}
+
 func stride(perRow func(a *DeviceArgs) bool) setter {
 	return scalar(func(_ *Launcher, a *DeviceArgs) int {
 		if perRow(a) {
@@ -181,27 +190,23 @@ var setters = map[string]setter{
 	templates.ParamTopPStride:        stride(func(a *DeviceArgs) bool { return !a.OneTopP }),
 	templates.ParamMinP:              pointer("min-p", func(_ *Launcher, a *DeviceArgs) uint64 { return a.MinP }),
 	templates.ParamMinPStride:        stride(func(a *DeviceArgs) bool { return !a.OneMinP }),
-	templates.ParamMarks:             pointer("marks", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Marks)) }),
-	templates.ParamArrivals: pointer("arrivals", func(l *Launcher, _ *DeviceArgs) uint64 {
-		return uint64(l.ticket()) + uint64(manifest.WorkspaceOffset(manifest.Arrivals))
-	}),
-	templates.ParamStates: pointer("row states", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.States)) }),
-	templates.ParamOpen: pointer("open rows", func(l *Launcher, _ *DeviceArgs) uint64 {
-		return uint64(l.ticket()) + uint64(manifest.WorkspaceOffset(manifest.Open))
-	}),
-	templates.ParamPivots:     pointer("row pivots", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Pivots)) }),
-	templates.ParamBins:       pointer("row bins", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Bins)) }),
-	templates.ParamPasses:     pointer("passes", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Passes }),
-	templates.ParamCounts:     pointer("candidate counts", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Counts)) }),
-	templates.ParamCandidates: pointer("candidates", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Candidates)) }),
-	templates.ParamBounds:     pointer("row bounds", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Bounds)) }),
-	templates.ParamMasses:     pointer("row masses", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(manifest.Masses)) }),
-	templates.ParamTokens:     pointer("tokens", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Tokens }),
-	templates.ParamStatus:     pointer("status", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Status }),
-	templates.ParamScores:     pointer("scores", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Scores }),
-	templates.ParamLogSumExp:  pointer("log-sum-exp", func(_ *Launcher, a *DeviceArgs) uint64 { return a.LogSumExp }),
-	templates.ParamLogProb:    pointer("log-probabilities", func(_ *Launcher, a *DeviceArgs) uint64 { return a.LogProbs }),
-	templates.ParamKeys:       pointer("keys", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.keys()) }),
-	templates.ParamPartials:   pointer("partial sums", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.partials()) }),
-	templates.ParamTicket:     pointer("ticket", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.ticket()) }),
+	templates.ParamMarks:             inCollection(manifest.Marks),
+	templates.ParamArrivals:          inWorkspace(manifest.Arrivals),
+	templates.ParamStates:            inCollection(manifest.States),
+	templates.ParamOpen:              inWorkspace(manifest.Open),
+	templates.ParamPivots:            inCollection(manifest.Pivots),
+	templates.ParamBins:              inCollection(manifest.Bins),
+	templates.ParamPasses:            pointer("passes", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Passes }),
+	templates.ParamCounts:            inCollection(manifest.Counts),
+	templates.ParamCandidates:        inCollection(manifest.Candidates),
+	templates.ParamBounds:            inCollection(manifest.Bounds),
+	templates.ParamMasses:            inCollection(manifest.Masses),
+	templates.ParamTokens:            pointer("tokens", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Tokens }),
+	templates.ParamStatus:            pointer("status", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Status }),
+	templates.ParamScores:            pointer("scores", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Scores }),
+	templates.ParamLogSumExp:         pointer("log-sum-exp", func(_ *Launcher, a *DeviceArgs) uint64 { return a.LogSumExp }),
+	templates.ParamLogProb:           pointer("log-probabilities", func(_ *Launcher, a *DeviceArgs) uint64 { return a.LogProbs }),
+	templates.ParamKeys:              inWorkspace(manifest.Keys),
+	templates.ParamPartials:          pointer("partial sums", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.partials()) }),
+	templates.ParamTicket:            inWorkspace(manifest.Ticket),
 }

@@ -122,8 +122,10 @@ type stageLaunch struct {
 	cfg    driver.LaunchConfig
 }
 
-func (l *Launcher) ticket() driver.DevicePtr { return l.space.Ptr() }
-func (l *Launcher) keys() driver.DevicePtr   { return l.space.Ptr() + manifest.KeysOffset }
+// workspace is where a parameter of the workspace of all kernels points to.
+func (l *Launcher) workspace(param string) driver.DevicePtr {
+	return l.space.Ptr() + driver.DevicePtr(manifest.WorkspaceOffset(param))
+}
 
 // collection is where an array of the rows' lists lies, behind the workspace of all kernels; the scratch follows.
 func (l *Launcher) collection(array string) driver.DevicePtr {
@@ -211,7 +213,8 @@ func (l *Launcher) grow(rows int) error {
 func (l *Launcher) Reset() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.space.Upload(0, make([]byte, l.space.Size()))
+	zeroed, _ := l.plan.spaceBytes(l.rows)
+	return l.space.Upload(0, make([]byte, zeroed))
 }
 
 // Close frees the workspace. Nothing may be running on it.
@@ -256,40 +259,26 @@ func (l *Launcher) Launch(stream uintptr, a *DeviceArgs) error {
 	if a.Batch == 0 {
 		return nil
 	}
+	return l.passes(stream, a, true, l.plan.spec.furtherPasses())
+}
+
+// passes enqueues the first pass, or goes on behind it, and a number of further ones, for the rows that those before have left
+// undecided.
+func (l *Launcher) passes(stream uintptr, a *DeviceArgs, first bool, further int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i := l.plan.widths.choose(a.Batch)
-	if err := l.launch(stream, l.plan.list[i], l.laid[i], a); err != nil {
-		return err
+	if first {
+		i := l.plan.widths.choose(a.Batch)
+		if err := l.launch(stream, l.plan.list[i], l.laid[i], a); err != nil {
+			return err
+		}
 	}
-	for range l.plan.spec.furtherPasses() {
-		if err := l.launchFurther(stream, a); err != nil {
+	for range further {
+		if err := l.launch(stream, l.plan.further, l.further, a); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// first enqueues the first pass alone, more a further one.
-func (l *Launcher) first(stream uintptr, a *DeviceArgs) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := l.plan.widths.choose(a.Batch)
-	return l.launch(stream, l.plan.list[i], l.laid[i], a)
-}
-
-func (l *Launcher) more(stream uintptr, a *DeviceArgs) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.launchFurther(stream, a)
-}
-
-// launchFurther enqueues a further pass for the rows that those before have left undecided.
-func (l *Launcher) launchFurther(stream uintptr, a *DeviceArgs) error {
-	if l.further == nil {
-		return nil
-	}
-	return l.launch(stream, l.plan.further, l.further, a)
 }
 
 // launch enqueues one kernel and what follows it.
@@ -312,22 +301,28 @@ func (l *Launcher) layOut(k *cudaKernel, r *laidOut, a *DeviceArgs) error {
 		return err
 	}
 	l.kernel, l.ready = k, r
-	for j, set := range k.setters {
-		if err := set(l, r.params, j, &r.args); err != nil {
-			return err
-		}
+	if err := l.fill(k, r.params, &r.args); err != nil {
+		return err
 	}
 	ctas := autotune.Grid(k.Manifest.Launch.Grid, l.plan.head.shape.Vocab, a.Batch, k.Resident(), k.ctas)
 	r.cfg = k.Config(ctas, !k.serial)
 	if r.then != nil {
-		for j, set := range k.then.setters {
-			if err := set(l, r.then.params, j, &r.args); err != nil {
-				return err
-			}
+		if err := l.fill(k.then, r.then.params, &r.args); err != nil {
+			return err
 		}
 		r.then.cfg = k.then.Config(a.Batch, !k.serial)
 	}
 	r.valid = true
+	return nil
+}
+
+// fill sets every parameter of a kernel.
+func (l *Launcher) fill(k *cudaKernel, p *driver.Params, a *DeviceArgs) error {
+	for i, set := range k.setters {
+		if err := set(l, p, i, a); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -126,7 +126,7 @@ func (s *slot) enqueue(b *batch) (layout, error) {
 	if err := s.stream.CopyToDevice(s.dev.Ptr(), s.host, 0, l.inputs); err != nil {
 		return l, err
 	}
-	if err := s.launch.first(s.stream.Handle(), s.args(b, l, ld)); err != nil {
+	if err := s.launch.passes(s.stream.Handle(), s.args(b, l, ld), true, 0); err != nil {
 		return l, err
 	}
 	return l, s.fetch(l)
@@ -146,7 +146,7 @@ func (s *slot) finish(ctx context.Context, b *batch, l layout) (*Result, error) 
 		if s.plan.further == nil || pass == mostPasses || !slices.Contains(res.Status, ir.StatusUndecided) {
 			return res, nil
 		}
-		if err := s.launch.more(s.stream.Handle(), s.args(b, l, alignedLD(b.shape.Hidden))); err != nil {
+		if err := s.launch.passes(s.stream.Handle(), s.args(b, l, alignedLD(b.shape.Hidden)), false, 1); err != nil {
 			return nil, err
 		}
 		if err := s.fetch(l); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/tiling"
 )
 
@@ -223,7 +224,7 @@ func TestGPUReset(t *testing.T) {
 	l := newLaunched(t, dev, newProblem(rand.New(rand.NewPCG(7, 8)), 3000, 64, 13))
 	require.NoError(t, l.launcher.Launch(l.stream.Handle(), l.args))
 	want := l.tokens(t)
-	require.NoError(t, l.ctx.CopyToDevice(l.launcher.ticket(), asBytes([]uint32{5})))
+	require.NoError(t, l.ctx.CopyToDevice(l.launcher.workspace(manifest.Ticket), asBytes([]uint32{5})))
 	require.NoError(t, l.launcher.Reset())
 	for range 1000 {
 		require.NoError(t, l.launcher.Launch(l.stream.Handle(), l.args))

@@ -142,8 +142,7 @@ func (c *samplers) whereAdding(body func()) {
 func (c *samplers) filterTemperature(row ptx.B32) ptx.F32 {
 	if !c.c.Truncation.TemperatureLast {
 		t := c.temperatureOf(row)
-		c.f.MaxF32(t, t, ptx.F32Imm(minWeightTemperature))
-		c.f.MinF32(t, t, ptx.F32Imm(maxWeightTemperature))
+		boundTemperature(c.f, t)
 		return t
 	}
 	one := c.f.F32("one")

@@ -39,12 +39,12 @@ const (
 // surveyPivots is how many drawn tokens a survey decides about.
 const surveyPivots = manifest.RowPivots
 
-// addOpenRows declares where rows stay open from pass to pass.
+// openRows declares where rows stay open from pass to pass.
 func (s *signature) openRows() (states, open ptx.Param) {
 	return s.pointer(ParamStates, "u32", "batch x 8", "workspace"), s.pointer(ParamOpen, "u32", "1", "workspace")
 }
 
-// survey declares what surveys count in.
+// surveyed declares what surveys count in.
 func (s *signature) surveyed() (pivots, bins ptx.Param) {
 	return s.pointer(ParamPivots, "u64", "batch x 64 x 2", "scratch"), s.pointer(ParamBins, "u64", "batch x 65", "workspace")
 }
@@ -157,11 +157,10 @@ func (c *samplers) listedBy(column, id ptx.B32, z, score ptx.F32, listed ptx.Pre
 		return z
 	}
 	f, d := c.f, c.furtherRow(column)
-	draws, value, low, key := f.Pred("draws"), f.F32("listed_by"), f.B32(), f.B64("rank_key")
+	draws, value, key := f.Pred("draws"), f.F32("listed_by"), f.B64("rank_key")
 	f.SetpU32(ptx.EQ, draws, d.mode, ptx.Imm(passDraw))
 	f.SelpF32(value, score, z, draws)
-	f.NotB32(low, id)
-	f.MovPackB64(key, low, scoreBits(f, z))
+	rankKey(f, key, z, id)
 	f.SetpAndU64(ptx.GE, listed, key, d.floor, listed)
 	ties, last := f.Pred("ties"), f.B32()
 	f.SetpU32(ptx.EQ, ties, scoreBits(f, value), d.bound)
@@ -224,10 +223,9 @@ func (c *samplers) surveyToken(w *weigher, row ptx.B32, g group, t candidate) {
 	weight, none := w.of(z), f.Label("weighs_nothing")
 	f.SetpAndU64(ptx.NE, counts, weight, ptx.Imm(0), counts)
 	f.Bra(none).IfNot(counts)
-	low, key := f.B32(), f.B64("rank_key")
+	key := f.B64("rank_key")
 	f.AddU32(id, g.id, ptx.Imm(int64(t.below)))
-	f.NotB32(low, id)
-	f.MovPackB64(key, low, scoreBits(f, z))
+	rankKey(f, key, z, id)
 	bin, index, addr := c.binOf(row, key), f.B32(), f.B64()
 	f.MadLoU32(index, row, ptx.Imm(surveyPivots+1), bin)
 	f.MadWideU32(addr, index, ptx.Imm(8), loadPointer(f, c.sig.bins, "bins"))

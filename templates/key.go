@@ -47,6 +47,14 @@ func scoreKey(f *ptx.Func, s ptx.F32, id ptx.B32, counts ptx.Pred) ptx.B64 {
 	return key
 }
 
+// rankKey makes the key of a value and an id that is known to count: the larger value is the larger key, and among equals the lower
+// id.
+func rankKey(f *ptx.Func, key ptx.B64, value ptx.F32, id ptx.B32) {
+	low := f.B32()
+	f.NotB32(low, id)
+	f.MovPackB64(key, low, scoreBits(f, value))
+}
+
 // imm holds a constant in a register.
 func imm(f *ptx.Func, x int64) ptx.B32 {
 	r := f.B32()

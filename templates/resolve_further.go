@@ -143,9 +143,8 @@ func (r *resolver) byMode() {
 
 // scoreKeyOf is the key of an entry's score.
 func (r *resolver) scoreKeyOf(e entry) ptx.B64 {
-	f, low, key := r.f, r.f.B32(), r.f.B64("score_key")
-	f.NotB32(low, e.id)
-	f.MovPackB64(key, low, scoreBits(f, e.score))
+	key := r.f.B64("score_key")
+	rankKey(r.f, key, e.score, e.id)
 	return key
 }
 

@@ -22,9 +22,7 @@ func (r *resolver) entry(i ptx.B32) entry {
 	e := entry{z: f.F32("z"), score: f.F32("score"), key: f.B64("key"), id: words[1]}
 	f.MovB32(e.z, words[0])
 	f.MovB32(e.score, words[2])
-	low := f.B32()
-	f.NotB32(low, e.id)
-	f.MovPackB64(e.key, low, scoreBits(f, e.z))
+	rankKey(f, e.key, e.z, e.id)
 	return e
 }
 

@@ -60,10 +60,7 @@ func (k *skeleton) at(row ptx.B32, size int) ptx.B32 {
 
 // perRow returns the address of a row's value of the given size.
 func (k *skeleton) perRow(base ptx.B64, row, stride ptx.B32, size int) ptx.B64 {
-	index, addr := k.f.B32(), k.f.B64()
-	k.f.MulLoU32(index, row, stride)
-	k.f.MadWideU32(addr, index, ptx.Imm(size), base)
-	return addr
+	return rowAt(k.f, base, row, stride, size)
 }
 
 // publishRow joins a row's best of this CTA with those of the others.

@@ -29,12 +29,17 @@ func newWeigher(f *ptx.Func, top, temperature ptx.F32, vocab ptx.B32) *weigher {
 	t, cold, inverse := f.F32("weight_temperature"), f.Pred("cold"), f.F32()
 	f.SetpF32(ptx.EQ, cold, temperature, ptx.F32Imm(0))
 	f.SelpF32(t, ptx.F32Imm(1), temperature, cold)
-	f.MaxF32(t, t, ptx.F32Imm(minWeightTemperature))
-	f.MinF32(t, t, ptx.F32Imm(maxWeightTemperature))
+	boundTemperature(f, t)
 	f.CvtRnF32F64(inverse, reciprocal(f, widen(f, t)))
 	f.MulF32(w.scale, inverse, ptx.F32Imm(log2e), ptx.RN)
 	w.measure(vocab)
 	return w
+}
+
+// boundTemperature holds a temperature to the bounds that it has in weights.
+func boundTemperature(f *ptx.Func, t ptx.F32) {
+	f.MaxF32(t, t, ptx.F32Imm(minWeightTemperature))
+	f.MinF32(t, t, ptx.F32Imm(maxWeightTemperature))
 }
 
 // measure sets what depends on the size of the vocabulary.
