@@ -78,9 +78,62 @@ func sampleFiltered(t *testing.T, dev *Device, source RowReader, vocab, hidden i
 		res, err := plan.Sample(t.Context(), h, rows)
 		require.NoError(t, err)
 		if first != nil {
-			require.Equal(t, first.Tokens, res.Tokens, "the same launch gives the same")
+			require.Equal(t, first.Tokens, res.Tokens, "the same launch gives the same; passes %v, then %v", first.Passes, res.Passes)
 		}
 		first = res
 	}
 	return first
+}
+
+// Rows whose lists overflow: flat ones of a large k, and logits of which thousands are equal. Which CTA lists when is different in every
+// launch, and the tokens are not.
+func TestGPUTruncationOfFlatRows(t *testing.T) {
+	dev := gpu(t)
+	cpu, err := Open(CPU)
+	require.NoError(t, err)
+	defer cpu.Close()
+	const vocab, hidden, n = 151936, 64, 32
+	rng := rand.New(rand.NewPCG(13, 14))
+	for _, flat := range []struct {
+		values int // that a weight may have; 0 for any
+		spread float64
+	}{{0, 0.05}, {0, 1}, {2, 0.3}, {1, 0.3}} {
+		w := normals(rng, vocab*hidden, flat.spread/math.Sqrt(hidden))
+		for i := range w {
+			switch flat.values {
+			case 1:
+				w[i] = w[i%hidden]
+			case 2: // tokens of 64 kinds
+				w[i] = w[i%(64*hidden)]
+			}
+		}
+		var rows Rows
+		for i := range n {
+			rows.Seeds, rows.Positions = append(rows.Seeds, rng.Uint64()), append(rows.Positions, rng.Uint64())
+			rows.Temperature = append(rows.Temperature, warm[1+rng.IntN(len(warm)-1)])
+			rows.TopK = append(rows.TopK, []int32{50, 192, 193, 300, 700, 1000, 1023, 1024}[i%8])
+			rows.TopP = append(rows.TopP, topPs[rng.IntN(len(topPs))])
+		}
+		h := normals(rng, n*hidden, 1)
+		spec := Spec{Chain: ir.Chain{Temperature: true}, Truncation: ir.Truncation{TopK: true, TopP: true}, Score: true, MaxBatch: n}
+		source := Matrix{Data: w, Hidden: hidden}
+		want := sampleFiltered(t, cpu, source, vocab, hidden, RowMajor, spec, h, rows)
+		head, err := dev.LoadHead(t.Context(), Weights{Source: source, Vocab: vocab, Hidden: hidden, Layout: Packed})
+		require.NoError(t, err)
+		plan, err := head.Plan(t.Context(), spec)
+		require.NoError(t, err)
+		most := int32(0)
+		for range 20 {
+			got, err := plan.Sample(t.Context(), h, rows)
+			require.NoError(t, err)
+			for i := range n {
+				require.Equal(t, want.Tokens[i], got.Tokens[i], "row %d: k %d, p %g, T %g, status %v, passes %d, scores %v %v", i, rows.TopK[i], rows.TopP[i],
+					rows.Temperature[i], got.Status[i], got.Passes[i], want.Scores[i], got.Scores[i])
+			}
+			most = max(most, slices.Max(got.Passes))
+		}
+		t.Logf("%d values, spread %g: passes at most %d", flat.values, flat.spread, most)
+		require.NoError(t, plan.Close())
+		require.NoError(t, head.Close())
+	}
 }

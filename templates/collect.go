@@ -10,7 +10,7 @@ import (
 
 // Rows that truncation narrows are not sampled here: their likeliest tokens are collected in a list, from which another kernel
 // draws (resolve.go). A token is listed where its logit reaches the row's bound, which is known to be reached by as many tokens
-// as matter: each row has a few times that many marks, tokens belong to marks by a hash of their ids, and a mark holds the largest
+// as matter: each row has a few times that many marks, blocks of 16 tokens belong to marks by a hash, and a mark holds the largest
 // logit that was seen of its tokens. So the n-th largest mark is reached by n tokens, all different.
 //
 // To the scan such a row is one whose scores have no noise: alpha is 1, tau 0, and its threshold is the bound. The bound is
@@ -84,11 +84,8 @@ func (c *samplers) narrow(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 	if !c.options.Further {
 		f.OrPred(c.lists, c.lists, on)
 	}
-	if c.summing() { // top-k takes its mass from the list
-		needs := f.Pred("needs_mass")
-		f.SetpAndU32(ptx.EQ, needs, d.k, ptx.Imm(0), on)
-		f.AndPred(needs, needs, d.byP)
-		f.OrPred(c.adds, c.adds, needs)
+	if c.summing() {
+		f.OrPred(c.adds, c.adds, massNeeded(f, d, on))
 	}
 	f.MovF32(l.alpha, r.alpha)
 	f.MovF32(l.tau, r.tau)
@@ -102,6 +99,24 @@ func (c *samplers) narrow(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 	sumTau := f.F32("sum_tau")
 	f.SelpF32(sumTau, c.filterTemperature(row), l.tau, on)
 	return sumTau
+}
+
+// massNeeded reports whether a row that is listed needs the sum of its powers: top-k takes its mass from the list.
+func massNeeded(f *ptx.Func, d filter, listed ptx.Pred) ptx.Pred {
+	needs := f.Pred("needs_mass")
+	f.SetpAndU32(ptx.EQ, needs, d.k, ptx.Imm(0), listed)
+	f.AndPred(needs, needs, d.byP)
+	return needs
+}
+
+// needsMass is massNeeded of any row.
+func (c *samplers) needsMass(row ptx.B32) ptx.Pred {
+	f, d, on := c.f, c.filtersOf(row), c.f.Pred("listed_row")
+	f.AndPred(on, d.narrows, d.narrows)
+	if c.c.Chain.Temperature {
+		f.SetpAndF32(ptx.GT, on, c.temperatureOf(row), ptx.F32Imm(0), on)
+	}
+	return massNeeded(f, d, on)
 }
 
 // beginLists is ahead of the records of a tile's rows, agreeOnLists the barrier behind them.
@@ -196,24 +211,41 @@ func (c *samplers) batchRow(column ptx.B32) ptx.B32 {
 // markFactor spreads ids: 2^32 over the golden ratio.
 const markFactor = 0x9E3779B1
 
-// mark raises the mark of a token to its logit, where p holds. Tokens v and v+8, which a thread of sm_90 has at once, have the
-// same mark.
+// blockShift turns the id of a token into its block's.
+const blockShift = 4
+
+// mark raises the mark of a token's block to the token's logit, where p holds. All tokens of a block have the same mark, so that a
+// warp that has seen a whole block needs to raise it but once.
 func (c *samplers) mark(column, row, id, marks, bits ptx.B32, p ptx.Pred) {
 	f := c.f
 	hash, slot, addr := f.B32(), f.B32("mark"), f.B64("mark_addr")
-	f.AndB32(hash, id, ptx.Imm(0xFFFFFFF7))
-	f.MulLoU32(hash, hash, imm(f, markFactor))
-	c.salted(column, hash)
+	f.ShrU32(hash, id, ptx.Imm(blockShift))
+	f.MulLoU32(hash, hash, c.spread(column))
 	f.MulHiU32(slot, hash, marks)
 	f.MadLoU32(slot, row, ptx.Imm(manifest.RowMarks), slot)
 	f.MadWideU32(addr, slot, ptx.Imm(4), loadPointer(f, c.sig.marks, "marks"))
 	f.RedGlobalMaxU32(addr, bits, ptx.RelaxedGPU).If(p)
 }
 
-// markFloor marks the largest logit of an element of a row that has a list, which has no floor.
-func (c *samplers) markFloor(g group, i int, e *scanned, least ptx.F32, known ptx.Pred) {
+// floorMarks are the largest logits of the blocks of a group's columns, which the lanes of a block share out among themselves.
+type floorMarks struct {
+	place  ptx.B32 // of the lane in its block
+	value  ptx.F32 // of the lane's own element
+	column ptx.B32
+}
+
+func (c *samplers) newFloorMarks() floorMarks {
+	m := floorMarks{c.blocks.place(c.f, c.lane), c.f.F32("block_top"), c.f.B32("block_column")}
+	c.f.MovF32(m.value, ptx.F32Imm(math.Inf(-1)))
+	c.f.MovB32(m.column, ptx.Imm(0))
+	return m
+}
+
+// addFloor has the lanes of a block agree on the block's largest logit of element i, if the row has a list. Such a row has no
+// floor.
+func (c *samplers) addFloor(m floorMarks, g group, i int, e *scanned, least ptx.F32, known ptx.Pred) {
 	f := c.f
-	column, id, some := f.B32("column"), f.B32("token"), f.Pred("has_mark")
+	column, some, own, mine := f.B32("column"), f.Pred("has_mark"), f.F32("marked"), f.Pred("own_element")
 	f.AddU32(column, g.columns, ptx.Imm(g.place(i)))
 	marks, top, floored := c.listMarks(column), c.top(e), known
 	if c.options.Further {
@@ -223,11 +255,23 @@ func (c *samplers) markFloor(g group, i int, e *scanned, least ptx.F32, known pt
 	f.SetpAndU32(ptx.EQ, known, marks, ptx.Imm(0), known)
 	f.SetpF32(ptx.GT, some, top, ptx.F32Imm(math.Inf(-1))) // false for NaN
 	f.SetpAndU32(ptx.NE, some, marks, ptx.Imm(0), some)
-	f.AddU32(id, g.id, ptx.Imm(int64(e.tokens[0].below)))
 	if c.options.Further {
 		top, some = c.floorOf(column, top, least, some, floored)
 	}
-	c.mark(column, c.batchRow(column), id, marks, scoreBits(f, top), some)
+	f.MovF32(own, ptx.F32Imm(math.Inf(-1)))
+	f.MovF32(own, top).If(some)
+	largest := c.blocks.across(f, own, func(d, x, y ptx.F32) { f.MaxF32(d, x, y) })
+	f.SetpU32(ptx.EQ, mine, m.place, ptx.Imm(i%c.blocks.lanes()))
+	f.MovF32(m.value, largest).If(mine)
+	f.MovB32(m.column, column).If(mine)
+}
+
+// markFloors raises the marks of what the lanes have come to. first is the block's, or one that has it.
+func (c *samplers) markFloors(m floorMarks, first ptx.B32) {
+	some := c.f.Pred("has_top")
+	c.f.SetpF32(ptx.GT, some, m.value, ptx.F32Imm(math.Inf(-1)))
+	c.mark(m.column, c.batchRow(m.column), first, c.listMarks(m.column), scoreBits(c.f, m.value), some)
+	c.f.MovF32(m.value, ptx.F32Imm(math.Inf(-1)))
 }
 
 // collect lists a token whose row has a list, if it reaches the bound, and raises its mark. It returns the key that is left to

@@ -38,14 +38,22 @@ func (c *samplers) seedBests(groups func(body func(g group))) {
 // floors raises the keys of a group's rows to the floors that the thread's tokens give.
 func (c *samplers) floors(g group) {
 	f := c.f
-	for i, e := range c.scan(g) {
+	var marks floorMarks
+	if c.collecting() {
+		marks = c.newFloorMarks()
+	}
+	elements := c.scan(g)
+	for i, e := range elements {
 		base, first := c.firstOf(&e)
 		in := inputs{f: map[ir.Input]ptx.F32{ir.InBase: base, ir.InTau: e.record.tau, ir.InCode: e.code}}
 		least := lower(f, c.floor, in)
 		known := f.Pred("known")
 		f.SetpAndF32(ptx.GT, known, least, ptx.F32Imm(math.Inf(-1)), first) // false for NaN
 		if c.collecting() {
-			c.markFloor(g, i, &e, least, known)
+			c.addFloor(marks, g, i, &e, least, known)
+			if i+1 == len(elements) || (i+1)%c.blocks.lanes() == 0 {
+				c.markFloors(marks, g.id)
+			}
 		}
 		high, zero, key := scoreBits(f, least), f.B32(), f.B64("key")
 		f.MovB32(zero, ptx.Imm(0))

@@ -171,14 +171,14 @@ func (c *samplers) listedBy(column, id ptx.B32, z, score ptx.F32, listed ptx.Pre
 	return value
 }
 
-// salted changes which tokens share a mark from pass to pass, so that no vocabulary defeats them all.
-func (c *samplers) salted(column, hash ptx.B32) {
-	if !c.options.Further {
-		return
+// spread is the factor of the hash by which blocks share marks: another one in each pass, so that no vocabulary defeats them all. (A
+// summand would but turn the circle on which a product deals blocks out.)
+func (c *samplers) spread(column ptx.B32) ptx.B32 {
+	f, factor := c.f, imm(c.f, markFactor)
+	if c.options.Further {
+		f.MadLoU32(factor, c.furtherRow(column).passes, imm(f, 0x85EBCA6A), factor)
 	}
-	salt := c.f.B32("salt")
-	c.f.MulLoU32(salt, c.furtherRow(column).passes, imm(c.f, 0x85EBCA6B))
-	c.f.AddU32(hash, hash, salt)
+	return factor
 }
 
 // whereSurveying runs body if a row of the tile is surveyed.

@@ -36,6 +36,9 @@ func (b blockLanes) steps() (steps []int) {
 	return steps
 }
 
+// lanes is how many lanes hold a block.
+func (b blockLanes) lanes() int { return 1 << bits.OnesCount(uint(b.within)) }
+
 // place returns a lane's place in its block.
 func (b blockLanes) place(f *ptx.Func, lane ptx.B32) ptx.B32 {
 	place := f.B32("place")

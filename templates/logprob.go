@@ -140,13 +140,19 @@ func (s *found) look(f *ptx.Func, id, z ptx.B32) {
 	f.OrPred(s.here, s.here, is)
 }
 
-// share gives the whole warp what one of its lanes has found.
-func (s *found) share(f *ptx.Func) ptx.F32 {
-	lanes, lane, z := f.B32("finders"), f.B32("finder"), f.F32("token_score")
+// share gives the lanes of a row what one of them has found.
+func (s *found) share(f *ptx.Func, lane ptx.B32) ptx.F32 {
+	lanes, first, mine, at, z := f.B32("finders"), f.B32(), f.B32("row_lanes"), f.B32("finder"), f.F32("token_score")
 	f.VoteSyncBallotB32(lanes, s.here, ptx.Imm(fullWarp))
-	f.BrevB32(lane, lanes)
-	f.ClzB32(lane, lane) // 32 if none: that is lane 0 again
-	f.ShflSyncIdxB32(z, s.z, lane, ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
+	f.AndB32(first, lane, ptx.Imm(warpSize-rowLanes))
+	f.ShlB32(mine, imm(f, 1<<rowLanes-1), first)
+	f.AndB32(lanes, lanes, mine)
+	f.BrevB32(at, lanes)
+	f.ClzB32(at, at)
+	none := f.Pred("none_found")
+	f.SetpU32(ptx.EQ, none, lanes, ptx.Imm(0))
+	f.MovB32(at, first).If(none) // who has found nothing has NaN
+	f.ShflSyncIdxB32(z, s.z, at, ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
 	return z
 }
 

@@ -103,34 +103,43 @@ func (c *samplers) partial(row, cta ptx.B32) ptx.B64 {
 	return addr
 }
 
-// partialsAtOnce is the pairs that a lane has on their way at a time; two rounds serve every GPU that there is.
-const partialsAtOnce = 4
+const (
+	// rowLanes is how many lanes join a row's partial sums, so that a warp has several rows on their way at a time.
+	rowLanes = 8
+	// partialsAtOnce is the pairs that a lane has on their way at a time: one round serves 136 CTAs.
+	partialsAtOnce = 17
+)
 
-// writeSums is the last CTA's: a warp joins a row's partial sums, in a fixed order, and writes what is asked for.
+// writeSums is the last CTA's: some lanes of a warp join a row's partial sums, in a fixed order, and write what is asked for.
 func (c *samplers) writeSums() {
 	f := c.f
-	f.Comment("Join the partial sums: a warp takes a row at a time.")
+	f.Comment("Join the partial sums: some lanes of a warp take a row at a time.")
 	var out ptx.B64
 	if c.c.LogSumExp {
 		out = loadPointer(f, c.sig.logSumExp, "lse")
 	}
-	row, past := f.B32("sum_row"), f.Pred("past")
-	done := f.Label("sums_written")
-	f.ShrU32(row, c.thread, ptx.Imm(5))
-	loop := f.Here("sum_row")
-	f.SetpU32(ptx.GE, past, row, c.batch)
+	start, past, done := f.B32("sum_rows"), f.Pred("past"), f.Label("sums_written")
+	f.ShrU32(start, c.thread, ptx.Imm(5))
+	f.MulLoU32(start, start, ptx.Imm(warpSize/rowLanes))
+	loop := f.Here("sum_rows")
+	f.SetpU32(ptx.GE, past, start, c.batch)
 	f.Bra(done).If(past)
+	row, first := c.sumRow(start)
+	next := f.Label("sum_next_rows")
+	if c.collecting() && !c.c.Sums() {
+		any := f.Pred("any_mass")
+		f.VoteSyncAnyPred(any, c.needsMass(row), ptx.Imm(fullWarp))
+		f.Bra(next).IfNot(any)
+	}
 	tau, scale := c.sumConstants(row)
 	token := c.seek(row)
 	total := c.joinPartials(row, scale, token)
-	for step := warpSize / 2; step > 0; step /= 2 {
+	for step := rowLanes / 2; step > 0; step /= 2 {
 		other := pair{f.F32(), f.F32()}
 		f.ShflSyncBflyB32(other.largest, total.largest, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
 		f.ShflSyncBflyB32(other.sum, total.sum, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
 		total = c.join(total, other, scale)
 	}
-	first := f.Pred("first_lane")
-	f.SetpU32(ptx.EQ, first, c.lane, ptx.Imm(0))
 	if c.collecting() {
 		c.writeMass(row, total, first)
 	}
@@ -138,12 +147,29 @@ func (c *samplers) writeSums() {
 		c.writeLogSum(out, row, total, tau, first)
 	}
 	if token != nil {
-		c.writeLogProb(row, total, tau, scale, token.share(f), first)
+		c.writeLogProb(row, total, tau, scale, token.share(f, c.lane), first)
 	}
-	f.AddU32(row, row, ptx.Imm(c.plan.Pipeline.Samplers/warpSize))
+	f.Place(next)
+	f.AddU32(start, start, ptx.Imm(c.plan.Pipeline.Samplers/rowLanes))
 	f.Bra(loop)
 	f.Place(done)
 	c.sync()
+}
+
+// sumRow is the row of the lane among those of the warp, and whether the lane is the first of that row's. Past the batch lanes join
+// its last row once more, for nobody.
+func (c *samplers) sumRow(start ptx.B32) (row ptx.B32, first ptx.Pred) {
+	f := c.f
+	last, place := f.B32(), f.B32()
+	row, first = f.B32("sum_row"), f.Pred("first_lane")
+	f.ShrU32(row, c.lane, ptx.Imm(bits.TrailingZeros(rowLanes)))
+	f.AddU32(row, row, start)
+	f.AndB32(place, c.lane, ptx.Imm(rowLanes-1))
+	f.SetpU32(ptx.EQ, first, place, ptx.Imm(0))
+	f.SetpAndU32(ptx.LT, first, row, c.batch, first)
+	f.SubU32(last, c.batch, ptx.Imm(1))
+	f.MinU32(row, row, last)
+	return row, first
 }
 
 // writeLogSum writes a row's log-sum-exp.
@@ -170,15 +196,17 @@ func (c *samplers) sumConstants(row ptx.B32) (tau, scale ptx.F32) {
 	return tau, c.rowScale(tau)
 }
 
-// joinPartials joins every 32nd of a row's partial sums, from the lane's number on, and looks among them for the row's token.
+// joinPartials joins every 8th of a row's partial sums, from the lane's place on, and looks among them for the row's token.
 func (c *samplers) joinPartials(row ptx.B32, scale ptx.F32, token *found) pair {
 	f := c.f
 	total, has := emptyPair(f), c.contributors(row)
 	cta, ctas, more, end := f.B32("cta"), f.B32("ctas"), f.Pred("more"), f.Label("partials_joined")
 	f.MovB32(ctas, ptx.NctaidX)
-	f.MovB32(cta, c.lane)
+	place := f.B32("row_lane")
+	f.AndB32(place, c.lane, ptx.Imm(rowLanes-1))
+	f.MovB32(cta, place)
 	loop, start := f.Here("join_partials"), f.B32("first_cta")
-	f.SubU32(start, cta, c.lane)
+	f.SubU32(start, cta, place)
 	f.SetpU32(ptx.LT, more, start, ctas)
 	f.Bra(end).IfNot(more)
 	var parts []pair
@@ -190,7 +218,7 @@ func (c *samplers) joinPartials(row ptx.B32, scale ptx.F32, token *found) pair {
 		} else {
 			f.LdGlobalV2F32([]ptx.F32{p.largest, p.sum}, c.partial(row, cta)).If(there)
 		}
-		f.AddU32(cta, cta, ptx.Imm(warpSize))
+		f.AddU32(cta, cta, ptx.Imm(rowLanes))
 		parts = append(parts, p)
 	}
 	for _, p := range parts {

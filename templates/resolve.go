@@ -51,7 +51,7 @@ type resolver struct {
 	filters               filters
 	filter                filter
 	temperature           ptx.F32
-	count, bound          ptx.B32 // entries of the list, and the row's bound as a key's high word
+	count, stored, bound  ptx.B32 // tokens that were listed, those that found room, and the row's bound as a key's high word
 	entries               ptx.B64 // address of the list
 	masses                ptx.B64
 	further               bool
@@ -87,8 +87,9 @@ func newResolve(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, o Options
 		r.skipOthers()
 		r.startWeights()
 	}
-	r.checkList()
-	r.load()
+	edge := r.edge()
+	r.checkList(edge)
+	r.load(edge)
 	r.moreTies()
 	r.sort()
 	r.truncate()
@@ -155,9 +156,10 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 func (r *resolver) readList(marks, counts, candidates, bounds ptx.B64) {
 	f := r.f
 	r.filter = r.filters.of(f, r.row, r.vocab)
-	r.count, r.bound, r.entries = f.B32("count"), f.B32("bound"), f.B64("entries")
+	r.count, r.stored, r.bound, r.entries = f.B32("count"), f.B32("stored"), f.B32("bound"), f.B64("entries")
 	count := rowAddr(f, counts, r.row)
 	f.LdGlobalB32(r.count, count)
+	f.MinU32(r.stored, r.count, ptx.Imm(manifest.RowCandidates))
 	f.LdGlobalB32(r.bound, rowAddr(f, bounds, r.row))
 	if r.further {
 		f.MaxU32(r.bound, r.bound, r.state.bound)
@@ -238,10 +240,10 @@ func (r *resolver) skipOthers() {
 }
 
 // checkList keeps a row open whose list has overflowed.
-func (r *resolver) checkList() {
+func (r *resolver) checkList(edge ptx.B32) {
 	over := r.f.Pred("list_overflows")
 	r.f.SetpU32(ptx.GT, over, r.count, ptx.Imm(manifest.RowCandidates))
-	r.overflows(over)
+	r.overflows(edge, over)
 }
 
 // startWeights prepares for weights: those of the row's likeliest token, which the marks have seen, are the largest.

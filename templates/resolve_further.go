@@ -58,16 +58,17 @@ func (r *resolver) keepOpen(mode int64, bound ptx.B32, floor ptx.B64, p ptx.Pred
 	f.Place(on)
 }
 
-// overflows keeps a row open whose list has overflowed: a row with a k lists once more, from the bound that this pass came to, and
-// others draw.
-func (r *resolver) overflows(over ptx.Pred) {
+// overflows keeps a row open whose list has overflowed: a row with a k lists once more, from the edge that k of the tokens reach that
+// found room, and others draw.
+func (r *resolver) overflows(edge ptx.B32, over ptx.Pred) {
 	f := r.f
-	byK, others, zero := f.Pred("relists"), f.Pred("draws"), f.B64()
+	byK, others, ties, zero := f.Pred("relists"), f.Pred("draws"), f.Pred("no_progress"), f.B64()
 	f.MovB64(zero, ptx.Imm(0))
 	f.SetpAndU32(ptx.NE, byK, r.filter.k, ptx.Imm(0), over)
-	r.fewerTies(byK)
+	f.SetpAndU32(ptx.EQ, ties, edge, r.bound, byK)
+	r.fewerTies(ties)
 	f.SetpAndU32(ptx.EQ, others, r.filter.k, ptx.Imm(0), over)
-	r.keepOpen(passRelist, r.bound, zero, byK)
+	r.keepOpen(passRelist, edge, zero, byK)
 	r.keepOpen(passDraw, imm(f, 0), zero, others)
 }
 

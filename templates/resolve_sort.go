@@ -35,9 +35,8 @@ func (r *resolver) keyAddr(i ptx.B32) ptx.SharedAddr {
 
 // load brings the keys of the likeliest tokens to shared memory: of those that reach the bound all, or where the row has a k,
 // those above the edge of a bin of logits that at least k of them reach.
-func (r *resolver) load() {
+func (r *resolver) load(edge ptx.B32) {
 	f := r.f
-	edge := r.edge()
 	r.strided("load_key", r.count, func(i ptx.B32) {
 		there, past, at := f.Pred("reaches_edge"), f.Label("key_loaded"), f.B32()
 		e := r.entry(i)
@@ -101,7 +100,7 @@ func (r *resolver) edge() ptx.B32 {
 	f.MaxU32(shift, shift, ptx.Imm(binBits))
 	f.SubU32(shift, shift, ptx.Imm(binBits))
 	r.sync()
-	r.strided("count_bin", r.count, func(i ptx.B32) {
+	r.strided("count_bin", r.stored, func(i ptx.B32) {
 		bin, there, old := f.B32("bin"), f.Pred("reaches_bound"), f.B32()
 		high := r.high(r.entry(i).key)
 		f.SetpU32(ptx.GE, there, high, r.bound)
