@@ -33,6 +33,7 @@ const (
 	funcPTXVersion         = 5
 	funcBinaryVersion      = 6
 	funcMaxDynamicShared   = 8
+	funcSharedCarveout     = 9
 	funcNonPortableCluster = 14
 )
 
@@ -97,6 +98,10 @@ func (fn *Function) set(attribute, value uintptr) error {
 
 // SetMaxDynamicShared allows launches with up to n bytes of dynamic shared memory; without it 48 KiB are the most.
 func (fn *Function) SetMaxDynamicShared(n int) error { return fn.set(funcMaxDynamicShared, uintptr(n)) }
+
+// PreferShared asks for all of a multiprocessor's memory as shared memory. Kernels that follow each other should agree: to divide it
+// anew a multiprocessor must be idle.
+func (fn *Function) PreferShared() error { return fn.set(funcSharedCarveout, 100) }
 
 // SetNonPortableCluster allows clusters that are larger than every device of the architecture takes: more than 8.
 func (fn *Function) SetNonPortableCluster(allowed bool) error {

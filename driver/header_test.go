@@ -91,6 +91,7 @@ func headerConstants() map[string]int {
 		"CU_FUNC_ATTRIBUTE_NUM_REGS": funcRegisters, "CU_FUNC_ATTRIBUTE_PTX_VERSION": funcPTXVersion,
 		"CU_FUNC_ATTRIBUTE_BINARY_VERSION":                      funcBinaryVersion,
 		"CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES":       funcMaxDynamicShared,
+		"CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT":    funcSharedCarveout,
 		"CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED":   funcNonPortableCluster,
 		"CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION":                 attributeCluster,
 		"CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION": attributeProgrammatic,

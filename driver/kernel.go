@@ -40,6 +40,9 @@ func (m *Module) Kernel(k *manifest.Kernel) (*Kernel, error) {
 	if err := fn.SetMaxDynamicShared(k.Launch.SharedBytes); err != nil {
 		return nil, err
 	}
+	if err := fn.PreferShared(); err != nil {
+		return nil, err
+	}
 	if k.Launch.Cluster[0] > portableCluster {
 		if err := fn.SetNonPortableCluster(true); err != nil {
 			return nil, err

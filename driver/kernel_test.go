@@ -35,6 +35,9 @@ func TestKernel(t *testing.T) {
 		allowed, err := k.get(funcNonPortableCluster)
 		require.NoError(t, err)
 		assert.Equal(t, cluster > portableCluster, allowed == 1)
+		carveout, err := k.get(funcSharedCarveout)
+		require.NoError(t, err)
+		assert.Equal(t, 100, carveout)
 		cfg := k.Config(4*cluster, true)
 		assert.Equal(t, LaunchConfig{Grid: Dim3{uint32(4 * cluster), 1, 1}, Block: Dim3{384, 1, 1}, Cluster: cfg.Cluster, SharedBytes: 200_000,
 			Programmatic: true}, cfg)

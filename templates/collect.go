@@ -147,8 +147,15 @@ func (c *samplers) whereAdding(body func()) {
 		body()
 		return
 	}
-	skip := c.f.Label("no_mass")
-	c.f.Bra(skip).IfNot(c.adds)
+	c.where(c.adds, "no_mass", body)
+}
+
+// where runs body where p holds, which is the same in all threads. A vote tells ptxas so: else it takes the warps for divided from here
+// on, and the addresses of the products out of uniform registers.
+func (c *samplers) where(p ptx.Pred, otherwise string, body func()) {
+	skip, any := c.f.Label(otherwise), c.f.Pred("any")
+	c.f.VoteSyncAnyPred(any, p, ptx.Imm(fullWarp))
+	c.f.Bra(skip).IfNot(any)
 	body()
 	c.f.Place(skip)
 }

@@ -54,6 +54,7 @@ func (k *skeleton) leaveClosed() {
 	f := k.f
 	f.Comment("A further pass: nothing to do where no row is open.")
 	open, none := f.B32("open_rows"), f.Pred("none_open")
+	f.GriddepcontrolLaunchDependents()
 	f.GriddepcontrolWait()
 	f.LdGlobalB32(open, loadPointer(f, k.sig.open, "open"), ptx.RelaxedGPU)
 	f.SetpU32(ptx.EQ, none, open, ptx.Imm(0))
@@ -186,10 +187,7 @@ func (c *samplers) whereSurveying(body func()) {
 	if !c.options.Further {
 		return
 	}
-	skip := c.f.Label("no_survey")
-	c.f.Bra(skip).IfNot(c.surveys)
-	body()
-	c.f.Place(skip)
+	c.where(c.surveys, "no_survey", body)
 }
 
 // survey adds the weights of a group's tokens to the bins of their rows.

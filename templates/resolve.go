@@ -51,8 +51,11 @@ type resolver struct {
 	filters               filters
 	filter                filter
 	temperature           ptx.F32
-	count, stored, bound  ptx.B32 // tokens that were listed, those that found room, and the row's bound as a key's high word
-	entries               ptx.B64 // address of the list
+	count, stored, bound  ptx.B32   // tokens that were listed, those that found room, and the row's bound as a key's high word
+	entries               ptx.B64   // address of the list
+	own                   []ptx.B32 // words of the thread's first entry
+	ownMark               ptx.B32
+	marks, counter        ptx.B64
 	masses                ptx.B64
 	further               bool
 	state                 openRow
@@ -79,12 +82,13 @@ func newResolve(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, o Options
 	r := &resolver{f: f, c: c, further: o.Further, sig: signature{f: f, sets: ParamBatch}}
 	r.labels.done = f.Label("done")
 	r.begin(shared)
+	r.skipOthers()
+	r.emptyLists()
 	if r.further {
-		r.countPass()
 		r.startWeights()
 		r.byMode()
 	} else {
-		r.skipOthers()
+		r.checkKey()
 		r.startWeights()
 	}
 	edge := r.edge()
@@ -148,41 +152,63 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 		r.masses = f.B64("mass")
 		f.MadWideU32(r.masses, r.row, ptx.Imm(8), loadPointer(f, masses, "masses"))
 	}
+	r.marks, r.counter = f.B64("row_marks"), rowAddr(f, loadPointer(f, counts, "counts"), r.row)
+	index := f.B32()
+	f.MulLoU32(index, r.row, ptx.Imm(manifest.RowMarks))
+	f.MadWideU32(r.marks, index, ptx.Imm(4), loadPointer(f, marks, "marks"))
+	r.readList(loadPointer(f, candidates, "candidates"), loadPointer(f, bounds, "bounds"))
+	r.filter = r.filters.of(f, r.row, r.vocab)
 	r.readState(loadPointer(f, states, "states"), loadPointer(f, open, "open"))
-	r.readList(loadPointer(f, marks, "marks"), loadPointer(f, counts, "counts"), loadPointer(f, candidates, "candidates"), loadPointer(f, bounds, "bounds"))
 }
 
-// readList finds the row's list, and empties what the next launch begins with empty.
-func (r *resolver) readList(marks, counts, candidates, bounds ptx.B64) {
+// readList finds the row's list, and loads what needs nothing but an address: of the marks one a thread, whether it is in use or not.
+func (r *resolver) readList(candidates, bounds ptx.B64) {
 	f := r.f
-	r.filter = r.filters.of(f, r.row, r.vocab)
 	r.count, r.stored, r.bound, r.entries = f.B32("count"), f.B32("stored"), f.B32("bound"), f.B64("entries")
-	count := rowAddr(f, counts, r.row)
-	f.LdGlobalB32(r.count, count)
-	f.MinU32(r.stored, r.count, ptx.Imm(manifest.RowCandidates))
-	f.LdGlobalB32(r.bound, rowAddr(f, bounds, r.row))
-	if r.further {
-		f.MaxU32(r.bound, r.bound, r.state.bound)
-	}
 	index := f.B32()
 	f.MulLoU32(index, r.row, ptx.Imm(manifest.RowCandidates))
 	f.MadWideU32(r.entries, index, ptx.Imm(manifest.CandidateBytes), candidates)
+	r.ownMark = f.B32("own_mark")
+	f.LdGlobalB32(r.ownMark, rowAddr(f, r.marks, r.tid))
+	f.LdGlobalB32(r.count, r.counter)
+	f.LdGlobalB32(r.bound, rowAddr(f, bounds, r.row))
+	f.MinU32(r.stored, r.count, ptx.Imm(manifest.RowCandidates))
+}
+
+// loadOwn has every thread load one entry while the rest is prepared.
+func (r *resolver) loadOwn() {
+	f, there, addr := r.f, r.f.Pred("has_own"), r.f.B64()
+	r.own = f.NewB32s("own", 4)
+	for _, w := range r.own {
+		f.MovB32(w, ptx.Imm(0))
+	}
+	f.SetpU32(ptx.LT, there, r.tid, r.stored)
+	f.MadWideU32(addr, r.tid, ptx.Imm(manifest.CandidateBytes), r.entries)
+	f.LdGlobalV4B32(r.own, addr).If(there)
+}
+
+// emptyLists empties what the next launch begins with empty, and finds the largest mark.
+func (r *resolver) emptyLists() {
+	f := r.f
+	r.loadOwn()
+	if r.further {
+		f.MaxU32(r.bound, r.bound, r.state.bound)
+	}
 	r.setWords()
 	r.sync()
 	first := r.isThread(0)
-	f.StGlobalB32(count, ptx.Imm(0)).If(first)
-	f.MulLoU32(index, r.row, ptx.Imm(manifest.RowMarks))
-	base := f.B64("row_marks")
-	f.MadWideU32(base, index, ptx.Imm(4), marks)
-	largest, mark, old := f.B32("largest"), f.B32("mark"), f.B32()
-	f.MovB32(largest, ptx.Imm(0))
+	f.StGlobalB32(r.counter, ptx.Imm(0)).If(first)
+	largest, mark, old, here := f.B32("largest"), f.B32("mark"), f.B32(), f.Pred("has_mark")
 	clearing := r.filter.marks
 	if r.further { // rows that draw have other marks
 		clearing = f.B32("marks")
 		f.MaxU32(clearing, r.filter.marks, ptx.Imm(min(marksFor*surveyPivots, boundMarks)))
 	}
-	r.strided("clear_mark", clearing, func(i ptx.B32) {
-		addr := rowAddr(f, base, i)
+	f.SetpU32(ptx.LT, here, r.tid, clearing)
+	f.SelpB32(largest, r.ownMark, ptx.Imm(0), here)
+	f.StGlobalB32(rowAddr(f, r.marks, r.tid), ptx.Imm(0)).If(here)
+	r.beyondThreads("clear_mark", clearing, func(i ptx.B32) {
+		addr := rowAddr(f, r.marks, i)
 		f.LdGlobalB32(mark, addr)
 		f.MaxU32(largest, largest, mark)
 		f.StGlobalB32(addr, ptx.Imm(0))
@@ -214,9 +240,21 @@ func (r *resolver) isThread(n int) ptx.Pred {
 
 // strided runs body for every i below n, in threads that lie a CTA apart.
 func (r *resolver) strided(name string, n ptx.Src32, body func(i ptx.B32)) {
+	i := r.f.B32("i")
+	r.f.MovB32(i, r.tid)
+	r.stridedFrom(i, name, n, body)
+}
+
+// beyondThreads is strided without the first of each thread.
+func (r *resolver) beyondThreads(name string, n ptx.Src32, body func(i ptx.B32)) {
+	i := r.f.B32("i")
+	r.f.AddU32(i, r.tid, ptx.Imm(resolveThreads))
+	r.stridedFrom(i, name, n, body)
+}
+
+func (r *resolver) stridedFrom(i ptx.B32, name string, n ptx.Src32, body func(i ptx.B32)) {
 	f := r.f
-	i, out, end := f.B32("i"), f.Pred("out"), f.Label(name+"_end")
-	f.MovB32(i, r.tid)
+	out, end := f.Pred("out"), f.Label(name+"_end")
 	loop := f.Here(name)
 	f.SetpU32(ptx.GE, out, i, n)
 	f.Bra(end).If(out)
@@ -226,15 +264,32 @@ func (r *resolver) strided(name string, n ptx.Src32, body func(i ptx.B32)) {
 	f.Place(end)
 }
 
-// skipOthers ends the rows that have no list, or whose status stands.
+// eachEntry runs body for the first n entries, those of readList first.
+func (r *resolver) eachEntry(name string, n ptx.Src32, body func(e entry)) {
+	f, none, more := r.f, r.f.Pred("has_none"), r.f.Label(name+"_more")
+	f.SetpU32(ptx.GE, none, r.tid, n)
+	f.Bra(more).If(none)
+	body(r.asEntry(r.own))
+	f.Place(more)
+	r.beyondThreads(name, n, func(i ptx.B32) { body(r.entry(i)) })
+}
+
+// skipOthers ends the rows that have no list, and in further passes those that are closed.
 func (r *resolver) skipOthers() {
-	f := r.f
-	on, failed := f.Pred("listed_row"), f.Pred("failed")
+	if r.further {
+		r.countPass()
+		return
+	}
+	f, on := r.f, r.f.Pred("listed_row")
 	f.SetpAndF32(ptx.GT, on, r.temperature, ptx.F32Imm(0), r.filter.narrows) // T = 0 and NaN have none
 	f.Bra(r.labels.done).IfNot(on)
+}
+
+// checkKey ends the rows whose status stands, or of which nothing is listed.
+func (r *resolver) checkKey() {
+	f, failed, none := r.f, r.f.Pred("failed"), r.f.Pred("none_listed")
 	f.SetpU32(ptx.EQ, failed, r.bound, imm(f, keyFailed))
 	f.Bra(r.labels.done).If(failed)
-	none := f.Pred("none_listed")
 	f.SetpU32(ptx.EQ, none, r.count, ptx.Imm(0))
 	r.endWith(ir.StatusEmpty, none)
 }
@@ -283,8 +338,7 @@ func (r *resolver) endWith(s ir.Status, p ptx.Pred) {
 // draw takes the kept token of the largest score and writes the row's results.
 func (r *resolver) draw() {
 	f := r.f
-	r.strided("draw", r.count, func(i ptx.B32) {
-		e := r.entry(i)
+	r.eachEntry("draw", r.count, func(e entry) {
 		kept := f.Pred("kept")
 		f.SetpU64(ptx.GE, kept, e.key, r.cutKey)
 		if r.c.Truncation.MinP {

@@ -185,8 +185,8 @@ func (r *resolver) drawByMinP() {
 	}
 	highest := f.B64("highest")
 	f.MovB64(highest, ptx.Imm(0))
-	r.strided("draw_listed", r.count, func(i ptx.B32) {
-		e, old, kept := r.entry(i), f.B64(), f.Pred("kept")
+	r.eachEntry("draw_listed", r.count, func(e entry) {
+		old, kept := f.B64(), f.Pred("kept")
 		key := r.scoreKeyOf(e)
 		f.SetpU32(ptx.GE, kept, r.high(key), r.bound)
 		f.MaxU64(highest, highest, e.key).If(kept)
@@ -211,8 +211,8 @@ func (r *resolver) drawByMinP() {
 // placePivots sorts the drawn tokens of the largest scores by rank, for the survey.
 func (r *resolver) placePivots() {
 	f := r.f
-	r.strided("load_score", r.count, func(i ptx.B32) {
-		key, there, past, at := r.scoreKeyOf(r.entry(i)), f.Pred("reaches_bound"), f.Label("score_loaded"), f.B32()
+	r.eachEntry("load_score", r.count, func(e entry) {
+		key, there, past, at := r.scoreKeyOf(e), f.Pred("reaches_bound"), f.Label("score_loaded"), f.B32()
 		f.SetpU32(ptx.GE, there, r.high(key), r.bound)
 		f.Bra(past).IfNot(there)
 		f.AtomSharedAddU32(at, r.smem.Off(wordListed), ptx.Imm(1), ptx.RelaxedCTA)
@@ -238,8 +238,8 @@ func (r *resolver) placePivots() {
 	first := r.isThread(0)
 	f.StSharedB32(r.smem.Off(wordListed), ptx.Imm(0)).If(first)
 	r.sync()
-	r.strided("collect_pivot", r.count, func(i ptx.B32) {
-		e, there, past, at := r.entry(i), f.Pred("is_drawn"), f.Label("pivot_collected"), f.B32()
+	r.eachEntry("collect_pivot", r.count, func(e entry) {
+		there, past, at := f.Pred("is_drawn"), f.Label("pivot_collected"), f.B32()
 		key := r.scoreKeyOf(e)
 		f.SetpU64(ptx.GE, there, key, edge)
 		f.Bra(past).IfNot(there)

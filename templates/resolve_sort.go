@@ -14,11 +14,18 @@ type entry struct {
 	id       ptx.B32
 }
 
-func (r *resolver) entry(i ptx.B32) entry {
+func (r *resolver) entry(i ptx.B32) entry { return r.asEntry(r.loadEntry(i)) }
+
+func (r *resolver) loadEntry(i ptx.B32) []ptx.B32 {
 	f := r.f
 	words, addr := f.NewB32s("entry", 4), f.B64()
 	f.MadWideU32(addr, i, ptx.Imm(manifest.CandidateBytes), r.entries)
 	f.LdGlobalV4B32(words, addr)
+	return words
+}
+
+func (r *resolver) asEntry(words []ptx.B32) entry {
+	f := r.f
 	e := entry{z: f.F32("z"), score: f.F32("score"), key: f.B64("key"), id: words[1]}
 	f.MovB32(e.z, words[0])
 	f.MovB32(e.score, words[2])
@@ -37,9 +44,8 @@ func (r *resolver) keyAddr(i ptx.B32) ptx.SharedAddr {
 // those above the edge of a bin of logits that at least k of them reach.
 func (r *resolver) load(edge ptx.B32) {
 	f := r.f
-	r.strided("load_key", r.count, func(i ptx.B32) {
+	r.eachEntry("load_key", r.count, func(e entry) {
 		there, past, at := f.Pred("reaches_edge"), f.Label("key_loaded"), f.B32()
-		e := r.entry(i)
 		f.SetpU32(ptx.GE, there, r.high(e.key), edge)
 		f.Bra(past).IfNot(there)
 		f.AtomSharedAddU32(at, r.smem.Off(wordListed), ptx.Imm(1), ptx.RelaxedCTA)
@@ -100,9 +106,9 @@ func (r *resolver) edge() ptx.B32 {
 	f.MaxU32(shift, shift, ptx.Imm(binBits))
 	f.SubU32(shift, shift, ptx.Imm(binBits))
 	r.sync()
-	r.strided("count_bin", r.stored, func(i ptx.B32) {
+	r.eachEntry("count_bin", r.stored, func(e entry) {
 		bin, there, old := f.B32("bin"), f.Pred("reaches_bound"), f.B32()
-		high := r.high(r.entry(i).key)
+		high := r.high(e.key)
 		f.SetpU32(ptx.GE, there, high, r.bound)
 		f.SubU32(bin, high, r.bound)
 		f.ShrU32(bin, bin, shift)

@@ -24,7 +24,7 @@ struct obj { // what every handle points to; never freed, so that a stale handle
 };
 struct ctx { struct obj o; int device, refs, poison; };
 struct param { int size; };
-struct func { struct obj o; char name[256]; int nparams; struct param params[64]; int max_dynamic, non_portable; struct func *next; };
+struct func { struct obj o; char name[256]; int nparams; struct param params[64]; int max_dynamic, non_portable, carveout; struct func *next; };
 struct module { struct obj o; struct func *funcs; };
 struct launch { // as fake_last_launch copies it out
   unsigned grid[3], block[3], shared, cluster[3], programmatic, nparams, aligned, entry_len;
@@ -338,11 +338,12 @@ API CUresult cuLinkDestroy(struct link *l) {
   return destroy(l, LINK);
 }
 API CUresult cuFuncLoad(void *f) { ENTER(1); return bad(f, FUNC) ? 400 : 0; }
-API CUresult cuFuncGetAttribute(int *v, int a, struct func *f) { ENTER(1); if (bad(f, FUNC)) return 400; *v = a == 8 ? f->max_dynamic : a == 14 ? f->non_portable : a == 4 ? 168 : a * 10; return a > 16 ? 1 : 0; }
+API CUresult cuFuncGetAttribute(int *v, int a, struct func *f) { ENTER(1); if (bad(f, FUNC)) return 400; *v = a == 8 ? f->max_dynamic : a == 9 ? f->carveout : a == 14 ? f->non_portable : a == 4 ? 168 : a * 10; return a > 16 ? 1 : 0; }
 API CUresult cuFuncSetAttribute(struct func *f, int a, int v) {
   ENTER(1);
   if (bad(f, FUNC)) return 400;
   if (a == 8 && v >= 0 && v <= 232448) return f->max_dynamic = v, 0;
+  if (a == 9 && v >= 0 && v <= 100) return f->carveout = v, 0;
   if (a == 14) return f->non_portable = v, 0;
   return 1;
 }
