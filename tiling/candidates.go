@@ -96,7 +96,7 @@ func Default(a arch.Arch, c ir.Computation, w Work) (*Plan, error) {
 		return nil, &Reject{Tile{}, "there is no skeleton for " + a.Name}
 	}
 	w = w.normalize()
-	own, r := deepest(a, c, fam.tile(fam.widthsFor(w.Batch)[0]))
+	own, r := deepest(a, c, fam.tileFor(c, fam.widthsFor(w.Batch)[0]))
 	if own == nil {
 		return nil, r
 	}
@@ -108,6 +108,15 @@ func Default(a arch.Arch, c ir.Computation, w Work) (*Plan, error) {
 		return first, nil
 	}
 	return own, nil
+}
+
+// tileFor is the family's own tile of a width for a computation.
+func (fam family) tileFor(c ir.Computation, n int) Tile {
+	t := fam.tile(n)
+	if fam.lists != nil && c.Truncation.Any() {
+		return fam.lists(t)
+	}
+	return t
 }
 
 // costError is by how much the model has to put a tile ahead of the family's own for it to be taken unmeasured: about what the

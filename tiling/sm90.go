@@ -11,6 +11,16 @@ var sm90 = family{
 	rowRule:  "M is 64, 128 or 192: 64 for each of one to three consumer warpgroups",
 	pipeline: sm90Pipeline,
 	tile:     sm90Tile,
+	lists:    sm90Lists,
+}
+
+// sm90Lists is the shape for rows that are listed. In its first tile a CTA waits for the marks of the others: turns of two warpgroups
+// hide that, also at widths where they pay for nothing else.
+func sm90Lists(t Tile) Tile {
+	if t.N <= 16 {
+		t.N, t.PingPong = 16, true
+	}
+	return t
 }
 
 // sm90Tile is the shape that was fastest, or within 1.5% of it, on an H200 at hidden sizes from 2,048 on (docs/NOTES.md). Turns
