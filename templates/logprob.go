@@ -169,15 +169,20 @@ func (c *samplers) writeLogProb(row ptx.B32, total pair, tau, scale, z ptx.F32, 
 	f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.logProb, "logprob"), row), log).If(first)
 }
 
-// loadPartial loads a CTA's pair of a row where there is one, and looks at the token beside it.
-func (c *samplers) loadPartial(p pair, s *found, addr ptx.B64, there ptx.Pred) {
+// loadNoted loads a CTA's pair of a row and the token beside it, where there is one.
+func (c *samplers) loadNoted(p pair, addr ptx.B64, there ptx.Pred) (record []ptx.B32) {
 	f := c.f
-	record := f.NewB32s("partial", 4)
+	record = f.NewB32s("partial", 4)
 	f.MovB32(record[0], p.largest)
 	f.MovB32(record[1], p.sum)
 	f.MovB32(record[2], ptx.Imm(noID))
 	f.MovB32(record[3], ptx.Imm(floatNaN))
 	f.LdGlobalV4B32(record, addr).If(there)
+	return record
+}
+
+// lookAt takes the pair of a record that was loaded, and looks at the token.
+func (s *found) lookAt(f *ptx.Func, p pair, record []ptx.B32) {
 	f.MovB32(p.largest, record[0])
 	f.MovB32(p.sum, record[1])
 	s.look(f, record[2], record[3])

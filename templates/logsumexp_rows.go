@@ -20,16 +20,24 @@ func emptyPair(f *ptx.Func) pair {
 	return p
 }
 
-// join adds two pairs of a row with a scale. It gives the same bits whichever comes first.
-func (c *samplers) join(a, b pair, scale ptx.F32) pair {
+// join adds pairs of a row with a scale. Two of them give the same bits whichever comes first.
+func (c *samplers) join(scale ptx.F32, pairs ...pair) pair {
 	f := c.f
-	d, from := pair{f.F32("largest"), f.F32("sum")}, [2]ptx.F32{}
-	f.MaxF32(d.largest, a.largest, b.largest)
-	for i, p := range []pair{a, b} {
-		from[i] = lower(f, c.sum.rescaled, inputs{f: map[ir.Input]ptx.F32{
-			ir.InMass: p.sum, ir.InLargest: p.largest, ir.InTop: d.largest, ir.InScale: scale}})
+	d := pair{pairs[0].largest, f.F32("sum")}
+	for _, p := range pairs[1:] {
+		larger := f.F32("largest")
+		f.MaxF32(larger, d.largest, p.largest)
+		d.largest = larger
 	}
-	f.AddF32(d.sum, from[0], from[1], ptx.RN)
+	for i, p := range pairs {
+		from := lower(f, c.sum.rescaled, inputs{f: map[ir.Input]ptx.F32{
+			ir.InMass: p.sum, ir.InLargest: p.largest, ir.InTop: d.largest, ir.InScale: scale}})
+		if i == 0 {
+			f.MovF32(d.sum, from)
+		} else {
+			f.AddF32(d.sum, d.sum, from, ptx.RN)
+		}
+	}
 	return d
 }
 
@@ -78,7 +86,7 @@ func (c *samplers) publishSums(inTile, row ptx.B32, key ptx.B64, active ptx.Pred
 			total = p
 			continue
 		}
-		total = c.join(total, p, scale)
+		total = c.join(scale, total, p)
 	}
 	cta := f.B32("cta")
 	f.MovB32(cta, ptx.CtaidX)
@@ -131,14 +139,12 @@ func (c *samplers) writeSums() {
 		f.VoteSyncAnyPred(any, c.needsMass(row), ptx.Imm(fullWarp))
 		f.Bra(next).IfNot(any)
 	}
-	tau, scale := c.sumConstants(row)
-	token := c.seek(row)
-	total := c.joinPartials(row, scale, token)
+	tau, scale, token, total := c.joinPartials(row)
 	for step := rowLanes / 2; step > 0; step /= 2 {
 		other := pair{f.F32(), f.F32()}
 		f.ShflSyncBflyB32(other.largest, total.largest, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
 		f.ShflSyncBflyB32(other.sum, total.sum, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
-		total = c.join(total, other, scale)
+		total = c.join(scale, total, other)
 	}
 	if c.collecting() {
 		c.writeMass(row, total, first)
@@ -196,39 +202,54 @@ func (c *samplers) sumConstants(row ptx.B32) (tau, scale ptx.F32) {
 	return tau, c.rowScale(tau)
 }
 
-// joinPartials joins every 8th of a row's partial sums, from the lane's place on, and looks among them for the row's token.
-func (c *samplers) joinPartials(row ptx.B32, scale ptx.F32, token *found) pair {
+// joinPartials joins every 8th of a row's partial sums, from the lane's place on, and looks among them for the row's token. The first
+// round is on its way before anything is computed.
+func (c *samplers) joinPartials(row ptx.B32) (tau, scale ptx.F32, token *found, total pair) {
 	f := c.f
-	total, has := emptyPair(f), c.contributors(row)
-	cta, ctas, more, end := f.B32("cta"), f.B32("ctas"), f.Pred("more"), f.Label("partials_joined")
+	has, cta, ctas := c.contributors(row), f.B32("cta"), f.B32("ctas")
 	f.MovB32(ctas, ptx.NctaidX)
-	place := f.B32("row_lane")
+	f.AndB32(cta, c.lane, ptx.Imm(rowLanes-1))
+	token = c.seek(row)
+	parts := c.loadPartials(row, cta, ctas, has, token)
+	tau, scale = c.sumConstants(row)
+	first := c.join(scale, parts...)
+	total = pair{f.F32("largest"), f.F32("sum")}
+	f.MovF32(total.largest, first.largest)
+	f.MovF32(total.sum, first.sum)
+
+	more, end, start, place := f.Pred("more"), f.Label("partials_joined"), f.B32("first_cta"), f.B32("row_lane")
 	f.AndB32(place, c.lane, ptx.Imm(rowLanes-1))
-	f.MovB32(cta, place)
-	loop, start := f.Here("join_partials"), f.B32("first_cta")
+	loop := f.Here("join_partials")
 	f.SubU32(start, cta, place)
 	f.SetpU32(ptx.LT, more, start, ctas)
 	f.Bra(end).IfNot(more)
-	var parts []pair
+	sum := c.join(scale, append([]pair{total}, c.loadPartials(row, cta, ctas, has, token)...)...)
+	f.MovF32(total.largest, sum.largest)
+	f.MovF32(total.sum, sum.sum)
+	f.Bra(loop)
+	f.Place(end)
+	return tau, scale, token, total
+}
+
+// loadPartials loads one round of a row's partial sums, and moves cta behind them.
+func (c *samplers) loadPartials(row, cta, ctas ptx.B32, has func(cta ptx.B32) ptx.Pred, token *found) (parts []pair) {
+	f := c.f
+	var records [][]ptx.B32
 	for range partialsAtOnce {
 		p, there := emptyPair(f), has(cta)
 		f.SetpAndU32(ptx.LT, there, cta, ctas, there)
 		if token != nil {
-			c.loadPartial(p, token, c.partial(row, cta), there)
+			records = append(records, c.loadNoted(p, c.partial(row, cta), there))
 		} else {
 			f.LdGlobalV2F32([]ptx.F32{p.largest, p.sum}, c.partial(row, cta)).If(there)
 		}
 		f.AddU32(cta, cta, ptx.Imm(rowLanes))
 		parts = append(parts, p)
 	}
-	for _, p := range parts {
-		sum := c.join(total, p, scale)
-		f.MovF32(total.largest, sum.largest)
-		f.MovF32(total.sum, sum.sum)
+	for i, record := range records {
+		token.lookAt(f, parts[i], record)
 	}
-	f.Bra(loop)
-	f.Place(end)
-	return total
+	return parts
 }
 
 // contributors returns what tells whether a CTA has had a tile of a row: nobody else has written its place. The items of the
