@@ -140,6 +140,12 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 	if c.LogSumExp {
 		m.Outputs = append(m.Outputs, manifest.LogSumExp)
 	}
+	if c.Draws != ir.SingleDraw {
+		m.Outputs, m.Draws = append(m.Outputs, manifest.Draws), c.Draws.String()
+	}
+	if c.Draws == ir.WithoutReplacement {
+		m.Outputs = append(m.Outputs, manifest.DrawScores)
+	}
 	if c.LogProb != ir.NoLogProb {
 		m.Outputs, m.LogProbMode = append(m.Outputs, manifest.LogProb), c.LogProb.String()
 	}

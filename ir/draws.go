@@ -22,6 +22,25 @@ var drawNames = [...]string{SingleDraw: "single", WithReplacement: "with-replace
 // String returns the name of the kind.
 func (d Draws) String() string { return drawNames[d] }
 
+// ParseDraws reads a kind of draws; "" and "single" are one token.
+func ParseDraws(s string) (Draws, error) {
+	for i, name := range drawNames {
+		if s == name {
+			return Draws(i), nil
+		}
+	}
+	if s == "" {
+		return SingleDraw, nil
+	}
+	return SingleDraw, fmt.Errorf("ir: unknown kind of draws %q: want with-replacement or without-replacement", s)
+}
+
+// Collects reports whether a kernel collects tokens of rows in lists, from which a second one takes what they draw: where filters
+// narrow rows, and where they draw several tokens.
+func (c Computation) Collects() bool {
+	return c.Sampler == Gumbel && (c.Truncation.Any() || c.Draws != SingleDraw)
+}
+
 // MaxDraws bounds the draws of a row.
 const MaxDraws = 64
 

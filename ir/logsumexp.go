@@ -16,6 +16,12 @@ const sumFloor = -2000
 // Sums reports whether the computation adds up a distribution.
 func (c Computation) Sums() bool { return c.LogSumExp || c.LogProb != NoLogProb }
 
+// AddsUp reports whether a kernel needs the sums of rows: to tell, or for the mass that a nucleus is a share of, and that of which a
+// repeated draw has its share.
+func (c Computation) AddsUp() bool {
+	return c.Sums() || c.Collects() && (c.Truncation.TopP || c.Draws == WithReplacement)
+}
+
 // Summed is the computation whose scores without noise are added up: for log-probabilities that of the mode's logits, else c
 // itself.
 func (c Computation) Summed() Computation {

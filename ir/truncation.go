@@ -69,9 +69,11 @@ func ParseTruncation(s string) (t Truncation, err error) {
 	return t, Computation{Truncation: t}.validateTruncation()
 }
 
-// RowScales reports whether rows have (alpha, tau) of their own: for their temperatures, or since truncation has some rows
-// compared by logits without noise.
-func (c Computation) RowScales() bool { return c.Chain.Temperature || c.Truncation.Any() }
+// RowScales reports whether rows have (alpha, tau) of their own: for their temperatures, or since some are compared by logits
+// without noise, under truncation and to weigh draws with replacement.
+func (c Computation) RowScales() bool {
+	return c.Chain.Temperature || c.Truncation.Any() || c.Draws == WithReplacement
+}
 
 // MaxTopK bounds a k that narrows anything: from the vocabulary size on, and at 0 and below, top-k is off.
 const MaxTopK = 1024

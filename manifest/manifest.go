@@ -47,14 +47,16 @@ type Kernel struct {
 	Sampler   string `json:"sampler"`
 	// RNG names the definition of the noise; empty for samplers without noise.
 	RNG string `json:"rng,omitempty"`
-	// Outputs lists what the kernel writes for each row: token, status, score, lse, logprob.
+	// Outputs lists what the kernel writes for each row: token, status, score, lse, logprob, draws, draw_scores.
 	Outputs []string `json:"outputs"`
 	// LogProbMode says of which distribution log-probabilities are: raw, temperature or processed; empty without any.
 	LogProbMode string `json:"logprob_mode,omitempty"`
 	// Truncation lists the filters that narrow rows, in their order of application: top-k, top-p, min-p; and temperature-last
 	// where the temperature follows them.
 	Truncation []string `json:"truncation,omitempty"`
-	// Resolve is launched behind the kernel, in the same stream: it draws the tokens of the rows that are narrowed. Its
+	// Draws says that rows may draw several tokens, with-replacement or without-replacement; empty for one each.
+	Draws string `json:"draws,omitempty"`
+	// Resolve is launched behind the kernel, in the same stream: it draws the tokens of the rows that are narrowed, or draw several. Its
 	// parameters of the same names take the same values.
 	Resolve *Stage `json:"resolve,omitempty"`
 	// Resources is what ptxas reported, where it was at hand.
@@ -347,6 +349,14 @@ func CollectionOffset(param string, batch int) int {
 
 // CollectionBytes is the size of all of them.
 func CollectionBytes(batch int) int { return CollectionOffset("", batch) }
+
+// Names of what kernels write that draw several tokens of a row: the outputs and the parameters of the stage Resolve; and of the
+// parameter that says how many there is room for.
+const (
+	Draws      = "draws"
+	DrawScores = "draw_scores"
+	MaxDraws   = "max_draws"
+)
 
 // Slots is the parameter that says for each row which set of parameters it takes.
 const Slots = "slots"

@@ -58,6 +58,9 @@ func (k *Kernel) Validate() error {
 	if err := k.validateTruncation(); err != nil {
 		return err
 	}
+	if err := k.validateDraws(); err != nil {
+		return err
+	}
 	if err := k.validateResolve(); err != nil {
 		return err
 	}
@@ -77,8 +80,27 @@ func (k *Kernel) validateTruncation() error {
 		}
 		last = at
 	}
-	if (len(k.Truncation) > 0) != (k.Resolve != nil) {
-		return &Error{"truncation", "it comes with the stage resolve, and that with a truncation", k.Truncation}
+	if collects := len(k.Truncation) > 0 || k.Draws != ""; collects != (k.Resolve != nil) {
+		return &Error{"truncation", "it comes with the stage resolve, and that with a truncation or several draws", k.Truncation}
+	}
+	return nil
+}
+
+// validateDraws holds several draws to what they are written to by the further stage.
+func (k *Kernel) validateDraws() error {
+	if k.Draws != "" && k.Draws != "with-replacement" && k.Draws != "without-replacement" {
+		return &Error{"draws", "want with-replacement, without-replacement or none", fmt.Sprintf("%q", k.Draws)}
+	}
+	written := map[string]bool{Draws: k.Draws != "", DrawScores: k.Draws == "without-replacement"}
+	for name, asked := range written {
+		has := false
+		if s := k.StageKernel(); s != nil {
+			p := s.Param(name)
+			has = p != nil && p.Kind == Pointer && p.Access == "write"
+		}
+		if has != asked || slices.Contains(k.Outputs, name) != asked {
+			return &Error{"draws", "several draws come with the output draws, those without replacement with draw_scores, and pointers of resolve to write them", fmt.Sprintf("%q", k.Draws)}
+		}
 	}
 	return nil
 }
@@ -114,9 +136,9 @@ var logProbModes = map[string]bool{"raw": true, "temperature": true, "processed"
 func (k *Kernel) validateOutputs() error {
 	seen := map[string]bool{}
 	for i, o := range k.Outputs {
-		known := o == "token" || o == "status" || o == "score" || o == LogSumExp || o == LogProb
+		known := o == "token" || o == "status" || o == "score" || o == LogSumExp || o == LogProb || o == Draws || o == DrawScores
 		if !known || seen[o] {
-			return &Error{fmt.Sprintf("outputs[%d]", i), "want token, status, score, lse or logprob, each once", fmt.Sprintf("%q", o)}
+			return &Error{fmt.Sprintf("outputs[%d]", i), "want token, status, score, lse, logprob, draws or draw_scores, each once", fmt.Sprintf("%q", o)}
 		}
 		seen[o] = true
 	}

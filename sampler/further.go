@@ -8,15 +8,16 @@ import (
 	"github.com/fsgen/fsgen/tiling"
 )
 
-// Rows that truncation narrows are decided in one pass over the weights as a rule. Those that are not, since more tokens stay than a
-// pass lists, take further passes of a kernel of their own (docs/truncation.md).
+// Rows that truncation narrows, or that draw several tokens, are decided in one pass over the weights as a rule. Those that are not,
+// since a list was too short or a sum not exact enough, take further passes of a kernel of their own (docs/truncation.md, docs/draws.md).
 
 // mostPasses bounds the passes of a call of Sample: a row that draws goes on with a part of the vocabulary that is a 65th of the
 // one before, on average, and two passes do that.
 const mostPasses = 64
 
 // Passes of a launch that does not say. A row with a k needs a second one where its list has overflowed, a row of top-p two more where
-// its nucleus is wider than its list: one that draws, and one that surveys what ranks above what was drawn.
+// its nucleus is wider than its list: one that draws, and one that surveys what ranks above what was drawn. Draws without replacement
+// need a second one where the list has overflowed, those with replacement two more where the sum in float32 leaves one open.
 const (
 	listPasses   = 2
 	surveyPasses = 3
@@ -25,9 +26,9 @@ const (
 // furtherPasses is how many passes a launch makes after the first.
 func (s Spec) furtherPasses() int {
 	switch {
-	case !s.Truncation.Any() || s.Artifact != nil:
+	case !s.Computation().Collects() || s.Artifact != nil:
 		return 0
-	case s.Passes == 0 && (s.Truncation.TopP || s.Truncation.MinP):
+	case s.Passes == 0 && (s.Truncation.TopP || s.Truncation.MinP || s.Draws == ir.WithReplacement):
 		return surveyPasses - 1
 	case s.Passes == 0:
 		return listPasses - 1
@@ -37,7 +38,7 @@ func (s Spec) furtherPasses() int {
 
 // further is the kernel of the further passes of a plan, of the tile of its widest bucket; nil where there are none.
 func (s Spec) further(buckets []bucket) (*bucket, error) {
-	if !s.Truncation.Any() || s.Artifact != nil {
+	if !s.Computation().Collects() || s.Artifact != nil {
 		return nil, nil
 	}
 	last := buckets[len(buckets)-1]

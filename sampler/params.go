@@ -131,6 +131,9 @@ func (b *batch) checkTruncation(c ir.Computation, r Rows) error {
 }
 
 func (b *batch) checkDraws(c ir.Computation, r Rows) error {
+	if b.drawCounts = r.DrawCounts; c.Draws != ir.SingleDraw && r.DrawCounts == nil {
+		b.drawCounts = []int32{int32(c.MaxDraws)}
+	}
 	valid := func(n int32) error { return ir.ValidDraws(int(n), c.MaxDraws) }
 	return values(b, c.Draws != ir.SingleDraw, true, "number of draws", r.DrawCounts, valid)
 }

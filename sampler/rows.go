@@ -106,21 +106,22 @@ func (e *InputError) Error() string {
 
 // batch is a checked call: every default is filled in.
 type batch struct {
-	rows    int
-	slots   int // sets of parameters: rows, unless rows say which they take
-	shape   ir.Shape
-	hidden  []uint16 // [rows, shape.Hidden]
-	seeds   []uint64 // 1 or rows
-	pos     []uint64 // 1 or rows
-	temp    []float32
-	bias    []float32
-	mask    []uint32
-	draw    uint32
-	tag     uint32
-	biasRow int // stride; 0 for a vector
-	maskRow int // stride; 0 for one mask
-	words   int
-	params  Rows // as given, and checked: what stands in no field above
+	rows       int
+	slots      int // sets of parameters: rows, unless rows say which they take
+	shape      ir.Shape
+	hidden     []uint16 // [rows, shape.Hidden]
+	seeds      []uint64 // 1 or rows
+	pos        []uint64 // 1 or rows
+	temp       []float32
+	bias       []float32
+	mask       []uint32
+	draw       uint32
+	tag        uint32
+	biasRow    int // stride; 0 for a vector
+	maskRow    int // stride; 0 for one mask
+	words      int
+	drawCounts []int32 // 1 or rows; nil for plans of single draws
+	params     Rows    // as given, and checked: what stands in no field above
 }
 
 // newBatch checks a call against the plan's spec and shape.

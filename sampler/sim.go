@@ -190,6 +190,7 @@ type simMemory struct {
 	states, open, bins, passes  *sim.Block // of further passes
 	marks, counts, arrivals     *sim.Block // workspaces of kernels that collect
 	logProbs                    *sim.Block
+	draws, drawScores           *sim.Block // nil for single draws
 }
 
 func newSimMemory(p *simPlan, b *batch) *simMemory {
@@ -212,8 +213,11 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamLogProb: m.logProbs.Addr, templates.ParamKeys: put("keys", make([]byte, 8*n)),
 		templates.ParamTicket: put("ticket", make([]byte, 4)),
 	}
-	if p.spec.Truncation.Any() {
-		m.addFilters(b, put)
+	if p.spec.Computation().Collects() {
+		m.addCollection(b, put)
+	}
+	if p.spec.Draws != ir.SingleDraw {
+		m.addDraws(b, p.spec, put)
 	}
 	if h.layout == Packed {
 		m.launch.Pointers[templates.ParamPackedWeights] = put("weights", asBytes(h.weights))
@@ -226,14 +230,24 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamSeedStride: perRow(len(b.seeds)), templates.ParamPositionStride: perRow(len(b.pos)),
 		templates.ParamTemperatureStride: perRow(len(b.temp)), templates.ParamDraw: b.draw, templates.ParamStreamTag: b.tag,
 		templates.ParamTopKStride: perRow(len(b.params.TopK)), templates.ParamTopPStride: perRow(len(b.params.TopP)),
-		templates.ParamMinPStride: perRow(len(b.params.MinP)),
+		templates.ParamMinPStride: perRow(len(b.params.MinP)), templates.ParamDrawCountStride: perRow(len(b.drawCounts)),
+		templates.ParamMaxDraws:   uint32(p.spec.MaxDraws),
 		templates.ParamBiasStride: uint32(b.biasRow), templates.ParamMaskStride: uint32(b.maskRow), templates.ParamMaskWords: uint32(b.words),
 	}
 	return m
 }
 
-// addFilters adds the parameters of truncation, and what kernels that truncate work in.
-func (m *simMemory) addFilters(b *batch, put func(name string, data []byte) uint64) {
+// addDraws adds how many tokens rows draw, and where these go.
+func (m *simMemory) addDraws(b *batch, spec Spec, put func(name string, data []byte) uint64) {
+	n := 4 * b.rows * spec.MaxDraws
+	m.draws, m.drawScores = m.memory.Alloc("draws", n), m.memory.Alloc("draw scores", n)
+	p := m.launch.Pointers
+	p[templates.ParamDrawCounts] = put("draw counts", asBytes(b.drawCounts))
+	p[templates.ParamDraws], p[templates.ParamDrawScores] = m.draws.Addr, m.drawScores.Addr
+}
+
+// addCollection adds the parameters of truncation, and what kernels that collect tokens work in.
+func (m *simMemory) addCollection(b *batch, put func(name string, data []byte) uint64) {
 	n, p := b.rows, m.launch.Pointers
 	p[templates.ParamTopK], p[templates.ParamTopP] = put("top-k", asBytes(b.params.TopK)), put("top-p", asBytes(b.params.TopP))
 	p[templates.ParamMinP] = put("min-p", asBytes(b.params.MinP))
@@ -257,7 +271,7 @@ func (m *simMemory) complete(spec Spec) error {
 		*sim.Block
 		asked bool
 	}{{m.tokens, true}, {m.status, true}, {m.scores, spec.Score}, {m.lse, spec.LogSumExp},
-		{m.logProbs, spec.LogProb != ir.NoLogProb}} {
+		{m.logProbs, spec.LogProb != ir.NoLogProb}, {m.draws, spec.Draws != ir.SingleDraw}, {m.drawScores, spec.Draws == ir.WithoutReplacement}} {
 		if out.asked && !out.Written() {
 			return fmt.Errorf("not all of %s is written", out.Name)
 		}
@@ -304,6 +318,14 @@ func (m *simMemory) result(b *batch, spec Spec) *Result {
 	if spec.LogProb != ir.NoLogProb {
 		res.LogProbs = m.floats(m.logProbs, b.rows)
 	}
+	if spec.Draws != ir.SingleDraw {
+		for _, t := range m.words(m.draws, b.rows*spec.MaxDraws) {
+			res.Draws = append(res.Draws, int32(t))
+		}
+	}
+	if spec.Draws == ir.WithoutReplacement {
+		res.DrawScores = m.floats(m.drawScores, b.rows*spec.MaxDraws)
+	}
 	if m.passes != nil {
 		for _, n := range m.words(m.passes, b.rows) {
 			res.Passes = append(res.Passes, int32(n))
@@ -312,9 +334,9 @@ func (m *simMemory) result(b *batch, spec Spec) *Result {
 	return res
 }
 
-// words reads what a kernel has written for the rows.
-func (m *simMemory) words(block *sim.Block, rows int) []uint32 {
-	raw, out := make([]byte, 4*rows), make([]uint32, rows)
+// words reads n words that a kernel has written.
+func (m *simMemory) words(block *sim.Block, n int) []uint32 {
+	raw, out := make([]byte, 4*n), make([]uint32, n)
 	block.Read(0, raw)
 	for i := range out {
 		out[i] = binary.LittleEndian.Uint32(raw[4*i:])

@@ -16,10 +16,8 @@ import (
 // To the scan such a row is one whose scores have no noise: alpha is 1, tau 0, and its threshold is the bound. The bound is
 // exchanged as other rows' bests are: as a key with a low word of 0.
 
-// collects reports whether a computation has lists.
-func collects(c ir.Computation) bool { return c.Truncation.Any() && c.Sampler == ir.Gumbel }
-
-func (c *skeleton) collecting() bool { return collects(c.c) }
+// collecting reports whether the kernel has lists.
+func (c *skeleton) collecting() bool { return c.c.Collects() }
 
 // addCollection declares what rows are collected in.
 func (s *params) addCollection(c ir.Computation, o Options) {
@@ -30,8 +28,10 @@ func (s *params) addCollection(c ir.Computation, o Options) {
 	s.bounds = s.pointer(ParamBounds, "u32", "batch", "scratch")
 	if o.Further {
 		s.states, s.open = s.openRows()
-		s.pivots, s.bins = s.surveyed()
-	} else if addsUp(c) {
+		if surveys(c) {
+			s.pivots, s.bins = s.surveyed()
+		}
+	} else if c.AddsUp() {
 		s.masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
 	}
 }
@@ -111,6 +111,9 @@ func massNeeded(f *ptx.Func, d filter, listed ptx.Pred) ptx.Pred {
 
 // needsMass is massNeeded of any row.
 func (c *samplers) needsMass(row ptx.B32) ptx.Pred {
+	if c.several() {
+		return c.drawsSeveral(row)
+	}
 	f, d, on := c.f, c.filtersOf(row), c.f.Pred("listed_row")
 	f.AndPred(on, d.narrows, d.narrows)
 	if c.c.Chain.Temperature {
@@ -125,7 +128,7 @@ func (c *samplers) beginLists() {
 	if c.summing() {
 		c.f.SetpU32(ptx.NE, c.adds, c.lane, c.lane)
 	}
-	if c.options.Further {
+	if c.surveying() {
 		c.f.SetpU32(ptx.NE, c.surveys, c.lane, c.lane)
 	}
 }
@@ -136,7 +139,7 @@ func (c *samplers) agreeOnLists() {
 	if c.summing() {
 		c.f.BarRedOrPred(c.adds, ptx.Imm(1), c.adds, threads)
 	}
-	if c.options.Further {
+	if c.surveying() {
 		c.f.BarRedOrPred(c.surveys, ptx.Imm(1), c.surveys, threads)
 	}
 }
@@ -255,15 +258,19 @@ func (c *samplers) addFloor(m floorMarks, g group, i int, e *scanned, least ptx.
 	column, some, own, mine := f.B32("column"), f.Pred("has_mark"), f.F32("marked"), f.Pred("own_element")
 	f.AddU32(column, g.columns, ptx.Imm(g.place(i)))
 	marks, top, floored := c.listMarks(column), c.top(e), known
-	if c.options.Further {
+	if c.options.Further || c.several() {
 		floored = f.Pred("has_floor")
 		f.AndPred(floored, known, known)
 	}
 	f.SetpAndU32(ptx.EQ, known, marks, ptx.Imm(0), known)
 	f.SetpF32(ptx.GT, some, top, ptx.F32Imm(math.Inf(-1))) // false for NaN
 	f.SetpAndU32(ptx.NE, some, marks, ptx.Imm(0), some)
-	if c.options.Further {
+	switch {
+	case c.options.Further:
 		top, some = c.floorOf(column, top, least, some, floored)
+	case c.several(): // listed by scores
+		top = least
+		f.AndPred(some, some, floored)
 	}
 	f.MovF32(own, ptx.F32Imm(math.Inf(-1)))
 	f.MovF32(own, top).If(some)

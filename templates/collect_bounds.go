@@ -17,7 +17,7 @@ func (c *samplers) beginService(warp ptx.B32) {
 	if c.summing() {
 		c.adds = f.Pred("any_mass")
 	}
-	if c.options.Further {
+	if c.surveying() {
 		c.surveys = f.Pred("any_survey")
 	}
 	f.MovB32(c.early, ptx.Imm(1))

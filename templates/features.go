@@ -7,7 +7,8 @@ import (
 )
 
 // features are those that the skeletons build.
-var features = map[ir.Feature]bool{ir.FeatureTopK: true, ir.FeatureTopP: true, ir.FeatureMinP: true, ir.FeatureLogProb: true, ir.FeatureSlots: true}
+var features = map[ir.Feature]bool{ir.FeatureTopK: true, ir.FeatureTopP: true, ir.FeatureMinP: true, ir.FeatureLogProb: true, ir.FeatureSlots: true,
+	ir.FeatureDraws: true}
 
 // UnsupportedError names a feature that no kernel has.
 type UnsupportedError struct {
@@ -38,6 +39,14 @@ func Supports(c ir.Computation) error {
 		return &UnsupportedError{"truncation with log-probabilities"}
 	case c.Truncation.Any() && c.Slots:
 		return &UnsupportedError{"truncation with slots"}
+	case c.Draws != ir.SingleDraw && c.Truncation.Any():
+		return &UnsupportedError{"several draws of a row with truncation"}
+	case c.Draws != ir.SingleDraw && c.LogSumExp:
+		return &UnsupportedError{"several draws of a row with the log-sum-exp"}
+	case c.Draws != ir.SingleDraw && c.LogProb != ir.NoLogProb:
+		return &UnsupportedError{"several draws of a row with log-probabilities"}
+	case c.Draws != ir.SingleDraw && c.Slots:
+		return &UnsupportedError{"several draws of a row with slots"}
 	case c.LogSumExp && c.Summed() != c:
 		return &UnsupportedError{sumsTwice}
 	}

@@ -15,7 +15,7 @@ type filterParams struct {
 
 // addFilters declares one value a row for each filter.
 func (s *params) addFilters(c ir.Computation) {
-	if !collects(c) {
+	if !c.Collects() {
 		return
 	}
 	s.filters = s.filterParams(c)

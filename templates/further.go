@@ -44,6 +44,11 @@ func (s *signature) openRows() (states, open ptx.Param) {
 	return s.pointer(ParamStates, "u32", "batch x 8", "workspace"), s.pointer(ParamOpen, "u32", "1", "workspace")
 }
 
+// surveys reports whether the passes of a computation add up exact weights: without replacement there is nothing to weigh.
+func surveys(c ir.Computation) bool { return c.Draws != ir.WithoutReplacement }
+
+func (c *skeleton) surveying() bool { return c.options.Further && surveys(c.c) }
+
 // surveyed declares what surveys count in.
 func (s *signature) surveyed() (pivots, bins ptx.Param) {
 	return s.pointer(ParamPivots, "u64", "batch x 64 x 2", "scratch"), s.pointer(ParamBins, "u64", "batch x 65", "workspace")
@@ -96,10 +101,15 @@ func (c *samplers) reopen(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 	f.MovB32(high, imm(f, keyFailed)).If(closed)
 	f.MovB32(low, ptx.Imm(0)).If(closed)
 	f.MovB32(l.marks, ptx.Imm(0)).If(closed)
-	f.MovB32(l.marks, ptx.Imm(min(marksFor*surveyPivots, boundMarks))).If(draws)
-	f.MovB32(l.wanted, ptx.Imm(surveyPivots)).If(draws)
-	f.MovF32(r.alpha, l.alpha).If(draws)
-	f.MovF32(r.tau, l.tau).If(draws)
+	if c.several() { // rows have their numbers; one that lists by logits looks for the largest
+		f.MovF32(r.alpha, ptx.F32Imm(1)).If(relists)
+		f.MovF32(r.tau, ptx.F32Imm(0)).If(relists)
+	} else {
+		f.MovB32(l.marks, ptx.Imm(min(marksFor*surveyPivots, boundMarks))).If(draws)
+		f.MovB32(l.wanted, ptx.Imm(surveyPivots)).If(draws)
+		f.MovF32(r.alpha, l.alpha).If(draws)
+		f.MovF32(r.tau, l.tau).If(draws)
+	}
 	f.MovB32(l.mode, s.mode)
 	f.MovB32(l.bound, s.bound)
 	f.MovB32(l.top, s.top)
@@ -107,9 +117,11 @@ func (c *samplers) reopen(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 	f.MovB64(l.floor, s.floor)
 	f.MovB32(l.passes, s.passes)
 	f.MovB32(l.ids, s.ids)
-	surveyed := f.Pred("surveyed")
-	f.SetpU32(ptx.EQ, surveyed, s.mode, ptx.Imm(passSurvey))
-	f.OrPred(c.surveys, c.surveys, surveyed)
+	if c.surveying() {
+		surveyed := f.Pred("surveyed")
+		f.SetpU32(ptx.EQ, surveyed, s.mode, ptx.Imm(passSurvey))
+		f.OrPred(c.surveys, c.surveys, surveyed)
+	}
 }
 
 // rebound gives a row that is open the bound of the pass before, as its key too: no mark of this pass lowers it.
@@ -154,7 +166,10 @@ func (c *samplers) furtherRow(column ptx.B32) furtherRow {
 // listedBy is what a row lists by: the logit, or in a row that draws the score, if the token ranks above the floor. Where so many
 // tokens just reach the old bound that they overflowed the list, those of low ids are listed.
 func (c *samplers) listedBy(column, id ptx.B32, z, score ptx.F32, listed ptx.Pred) ptx.F32 {
-	if !c.options.Further {
+	switch {
+	case !c.options.Further && c.several():
+		return score
+	case !c.options.Further:
 		return z
 	}
 	f, d := c.f, c.furtherRow(column)
@@ -184,7 +199,7 @@ func (c *samplers) spread(column ptx.B32) ptx.B32 {
 
 // whereSurveying runs body if a row of the tile is surveyed.
 func (c *samplers) whereSurveying(body func()) {
-	if !c.options.Further {
+	if !c.surveying() {
 		return
 	}
 	c.where(c.surveys, "no_survey", body)

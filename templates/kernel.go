@@ -25,7 +25,7 @@ type Options struct {
 	// Exhaustive computes every score in full, where kernels otherwise skip those that a bound rules out. It is there to
 	// be compared with.
 	Exhaustive bool
-	// Further makes the kernel of the passes that decide the rows that the first pass leaves open, of a computation that truncates.
+	// Further makes the kernel of the passes that decide the rows that the first pass leaves open, of a computation that collects tokens (ir.Computation.Collects).
 	Further bool
 	// Weights is the layout of the weights; "" is row-major.
 	Weights manifest.Layout
@@ -77,8 +77,8 @@ func Build(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	if err := Supports(c); err != nil {
 		return nil, err
 	}
-	if o.Further && !collects(c) {
-		return nil, fmt.Errorf("templates: further passes are of computations that truncate")
+	if o.Further && !c.Collects() {
+		return nil, fmt.Errorf("templates: further passes are of computations that truncate or draw several tokens")
 	}
 	build, ok := skeletons[plan.Arch.Name]
 	if !ok {
@@ -96,6 +96,9 @@ func EntryName(archName string, t tiling.Tile, c ir.Computation, o Options) stri
 	}
 	for _, item := range c.Truncation.Items() {
 		text += "_" + item
+	}
+	if c.Draws != ir.SingleDraw {
+		text += "_draws_" + c.Draws.String()
 	}
 	if c.Score {
 		text += "_score"

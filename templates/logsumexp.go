@@ -43,10 +43,7 @@ var (
 const sumBytes = 4
 
 // summing reports whether the kernel adds up.
-func (c *skeleton) summing() bool { return addsUp(c.c) && !c.options.Further }
-
-// addsUp reports whether a computation needs the sums of the rows: to tell, or for the mass that top-p is a share of.
-func addsUp(c ir.Computation) bool { return c.Sums() || collects(c) && c.Truncation.TopP }
+func (c *skeleton) summing() bool { return c.c.AddsUp() && !c.options.Further }
 
 // scaledSums reports whether rows have a scale of their own.
 func (c *skeleton) scaledSums() bool { return c.summing() && c.c.Summed().RowScales() }

@@ -195,7 +195,7 @@ func (c *samplers) sumConstants(row ptx.B32) (tau, scale ptx.F32) {
 	}
 	t, least := c.temperatureOf(row), c.f.F32("tau")
 	c.f.MinF32(least, t, ptx.F32Imm(1))
-	if c.collecting() {
+	if c.c.Truncation.Any() {
 		least = c.listTau(row, t, least)
 	}
 	tau = c.sumTau(least)

@@ -42,6 +42,11 @@ const (
 	ParamTopPStride        = "top_p_stride"
 	ParamMinP              = "min_p"
 	ParamMinPStride        = "min_p_stride"
+	ParamDrawCounts        = "draw_counts"
+	ParamDrawCountStride   = "draw_count_stride"
+	ParamMaxDraws          = manifest.MaxDraws
+	ParamDraws             = manifest.Draws
+	ParamDrawScores        = manifest.DrawScores
 	ParamMarks             = manifest.Marks
 	ParamCounts            = manifest.Counts
 	ParamCandidates        = manifest.Candidates
@@ -73,6 +78,7 @@ type params struct {
 	mask, maskStride, maskWords    ptx.Param
 
 	filters                                   filterParams
+	several                                   drawParams
 	marks, counts, candidates, bounds, masses ptx.Param
 	states, open, pivots, bins                ptx.Param
 	arrivals                                  ptx.Param
@@ -106,6 +112,7 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	}
 	s.addBiasAndMask(c)
 	s.addFilters(c)
+	s.several = s.drawParams(c)
 	s.tokens = s.pointer(ParamTokens, "i32", "batch", "write")
 	s.status = s.pointer(ParamStatus, "i32", "batch", "write")
 	if c.Score {
@@ -118,10 +125,10 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	case c.LogProb != ir.NoLogProb:
 		s.logProb = s.pointer(ParamLogProb, "f32", "batch", "write")
 		s.partials = s.pointer(ParamPartials, "u32", "batch x ctas x 4", "scratch")
-	case addsUp(c):
+	case c.AddsUp():
 		s.partials = s.pointer(ParamPartials, "f32", "batch x ctas x 2", "scratch")
 	}
-	if collects(c) {
+	if c.Collects() {
 		s.addCollection(c, o)
 	}
 	s.keys = s.pointer(ParamKeys, "u64", "batch", "workspace")

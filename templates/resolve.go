@@ -73,6 +73,8 @@ type resolver struct {
 	least  ptx.B64 // weight that min-p asks for
 	cut    ptx.B32 // tokens that stay, min-p apart
 	cutKey ptx.B64 // key of the last of them
+
+	draws rowDraws // where rows draw several tokens
 }
 
 // newResolve adds the kernel to the module of the kernel that collects.
@@ -82,6 +84,18 @@ func newResolve(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, o Options
 	r := &resolver{f: f, c: c, further: o.Further, sig: signature{f: f, sets: ParamBatch}}
 	r.labels.done = f.Label("done")
 	r.begin(shared)
+	if r.several() {
+		r.resolveDraws()
+	} else {
+		r.resolveFilters()
+	}
+	f.Place(r.labels.done)
+	f.Ret()
+	return &Stage{f, r.sig.finish(), resolveThreads, resolveShared}
+}
+
+// resolveFilters draws one token of a row that filters narrow.
+func (r *resolver) resolveFilters() {
 	r.skipOthers()
 	r.emptyLists()
 	if r.further {
@@ -98,9 +112,6 @@ func newResolve(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, o Options
 	r.sort()
 	r.truncate()
 	r.draw()
-	f.Place(r.labels.done)
-	f.Ret()
-	return &Stage{f, r.sig.finish(), resolveThreads, resolveShared}
 }
 
 // begin declares and loads the parameters.
@@ -111,15 +122,15 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	if r.c.Chain.Temperature {
 		temperature, temperatureStride = s.rows(ParamTemperature, "f32", ParamTemperatureStride)
 	}
-	filters := s.filterParams(r.c)
+	filters, several := s.filterParams(r.c), s.drawParams(r.c)
 	marks, counts := s.pointer(ParamMarks, "u32", "batch x 1024", "workspace"), s.pointer(ParamCounts, "u32", "batch", "workspace")
 	candidates := s.pointer(ParamCandidates, "u32", "batch x 8192 x 4", "scratch")
 	bounds := s.pointer(ParamBounds, "u32", "batch", "scratch")
 	states, open := s.openRows()
 	var pivots, bins, masses ptx.Param
-	if r.further {
+	if r.further && surveys(r.c) {
 		pivots, bins = s.surveyed()
-	} else if addsUp(r.c) {
+	} else if r.c.AddsUp() {
 		masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
 	}
 	tokens, status := s.pointer(ParamTokens, "i32", "batch", "write"), s.pointer(ParamStatus, "i32", "batch", "write")
@@ -144,11 +155,11 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	if r.c.Score {
 		r.scores = loadPointer(f, s.pointer(ParamScores, "f32", "batch", "write"), "scores")
 	}
-	if r.further {
+	if r.further && surveys(r.c) {
 		r.pivots, r.bins = f.B64("pivots"), f.B64("bins")
 		f.MadWideU32(r.pivots, r.row, ptx.Imm(16*surveyPivots), loadPointer(f, pivots, "pivots_base"))
 		f.MadWideU32(r.bins, r.row, ptx.Imm(8*(surveyPivots+1)), loadPointer(f, bins, "bins_base"))
-	} else if addsUp(r.c) {
+	} else if r.c.AddsUp() {
 		r.masses = f.B64("mass")
 		f.MadWideU32(r.masses, r.row, ptx.Imm(8), loadPointer(f, masses, "masses"))
 	}
@@ -158,6 +169,9 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	f.MadWideU32(r.marks, index, ptx.Imm(4), loadPointer(f, marks, "marks"))
 	r.readList(loadPointer(f, candidates, "candidates"), loadPointer(f, bounds, "bounds"))
 	r.filter = r.filters.of(f, r.row, r.vocab)
+	if r.several() {
+		r.beginDraws(several)
+	}
 	r.readState(loadPointer(f, states, "states"), loadPointer(f, open, "open"))
 }
 
@@ -200,7 +214,9 @@ func (r *resolver) emptyLists() {
 	f.StGlobalB32(r.counter, ptx.Imm(0)).If(first)
 	largest, mark, old, here := f.B32("largest"), f.B32("mark"), f.B32(), f.Pred("has_mark")
 	clearing := r.filter.marks
-	if r.further { // rows that draw have other marks
+	if r.several() {
+		f.MovB32(clearing, ptx.Imm(boundMarks))
+	} else if r.further { // rows that draw have other marks
 		clearing = f.B32("marks")
 		f.MaxU32(clearing, r.filter.marks, ptx.Imm(min(marksFor*surveyPivots, boundMarks)))
 	}
@@ -374,6 +390,9 @@ func (r *resolver) finalScore(high ptx.B32) ptx.F32 {
 	f, s := r.f, scoreThreshold(r.f, high)
 	below := f.Pred("below_one")
 	f.SetpF32(ptx.LT, below, r.temperature, ptx.F32Imm(1))
+	if r.several() { // elsewhere a row at 0 has no list
+		f.SetpAndF32(ptx.GT, below, r.temperature, ptx.F32Imm(0), below)
+	}
 	f.MovF32(s, quotient(f, s, r.temperature)).If(below)
 	return s
 }

@@ -103,15 +103,7 @@ func (r *resolver) scan(own ptx.B64) (s prefix) {
 	f.AndB32(lane, r.tid, ptx.Imm(warpSize-1))
 	f.ShrU32(warp, r.tid, ptx.Imm(5))
 	f.MovB64(s.after, own)
-	for step := 1; step < warpSize; step *= 2 {
-		low, high, other, has := f.B32(), f.B32(), f.B64(), f.Pred("has_before")
-		f.MovUnpackB64(low, high, s.after)
-		f.ShflSyncUpB32(low, low, ptx.Imm(step), ptx.Imm(0), ptx.Imm(fullWarp))
-		f.ShflSyncUpB32(high, high, ptx.Imm(step), ptx.Imm(0), ptx.Imm(fullWarp))
-		f.MovPackB64(other, low, high)
-		f.SetpU32(ptx.GE, has, lane, ptx.Imm(step))
-		f.AddU64(s.after, s.after, other).If(has)
-	}
+	addLanesBefore(f, s.after, lane)
 	last, at := f.Pred("last_lane"), f.B32()
 	f.SetpU32(ptx.EQ, last, lane, ptx.Imm(warpSize-1))
 	f.MadLoU32(at, warp, ptx.Imm(8), r.smem)
@@ -128,6 +120,19 @@ func (r *resolver) scan(own ptx.B64) (s prefix) {
 	f.SubU64(s.before, s.after, own)
 	r.sync()
 	return s
+}
+
+// addLanesBefore adds to a lane's number those of the lanes before it.
+func addLanesBefore(f *ptx.Func, sum ptx.B64, lane ptx.B32) {
+	for step := 1; step < warpSize; step *= 2 {
+		low, high, other, has := f.B32(), f.B32(), f.B64(), f.Pred("has_before")
+		f.MovUnpackB64(low, high, sum)
+		f.ShflSyncUpB32(low, low, ptx.Imm(step), ptx.Imm(0), ptx.Imm(fullWarp))
+		f.ShflSyncUpB32(high, high, ptx.Imm(step), ptx.Imm(0), ptx.Imm(fullWarp))
+		f.MovPackB64(other, low, high)
+		f.SetpU32(ptx.GE, has, lane, ptx.Imm(step))
+		f.AddU64(sum, sum, other).If(has)
+	}
 }
 
 // eachOf runs body for the tokens of a thread's run, with their weights, in order; out leaves early.

@@ -208,10 +208,10 @@ func (r *resolver) drawByMinP() {
 	f.Place(skip)
 }
 
-// placePivots sorts the drawn tokens of the largest scores by rank, for the survey.
-func (r *resolver) placePivots() {
+// sortScores sorts the keys of the scores, out of those of n entries, that reach the bound.
+func (r *resolver) sortScores(n ptx.B32) {
 	f := r.f
-	r.eachEntry("load_score", r.count, func(e entry) {
+	r.eachEntry("load_score", n, func(e entry) {
 		key, there, past, at := r.scoreKeyOf(e), f.Pred("reaches_bound"), f.Label("score_loaded"), f.B32()
 		f.SetpU32(ptx.GE, there, r.high(key), r.bound)
 		f.Bra(past).IfNot(there)
@@ -222,6 +222,12 @@ func (r *resolver) placePivots() {
 	r.sync()
 	r.fill()
 	r.sort()
+}
+
+// placePivots sorts the drawn tokens of the largest scores by rank, for the survey.
+func (r *resolver) placePivots() {
+	f := r.f
+	r.sortScores(r.count)
 	last, edge := f.B32(), f.B64("least_drawn")
 	f.MinU32(last, r.listed, ptx.Imm(surveyPivots))
 	f.SubU32(last, last, ptx.Imm(1))
@@ -280,10 +286,9 @@ func (r *resolver) rankPivots(few ptx.Pred, own ptx.B32) {
 	f.Place(skip)
 }
 
-// resolveSurvey takes the drawn token of the largest score of which less than the target ranks above.
-func (r *resolver) resolveSurvey() {
+// takeBins adds up what the survey counted, a bin a thread, and empties the bins.
+func (r *resolver) takeBins() prefix {
 	f := r.f
-	r.setLeast()
 	bin, has, addr := f.B64("bin_weight"), f.Pred("has_bin"), f.B64()
 	f.MovB64(bin, ptx.Imm(0))
 	f.SetpU32(ptx.LE, has, r.tid, ptx.Imm(surveyPivots))
@@ -292,7 +297,14 @@ func (r *resolver) resolveSurvey() {
 	zero := f.B64()
 	f.MovB64(zero, ptx.Imm(0))
 	f.StGlobalB64(addr, zero).If(has)
-	s := r.scan(bin)
+	return r.scan(bin)
+}
+
+// resolveSurvey takes the drawn token of the largest score of which less than the target ranks above.
+func (r *resolver) resolveSurvey() {
+	f := r.f
+	r.setLeast()
+	s := r.takeBins()
 	target := r.weigh.nucleusTarget(s.total, r.filter.p)
 	key, score, at, few, skip := f.B64("pivot"), f.B64("pivot_score"), f.B64(), f.Pred("has_pivot"), f.Label("pivots_judged")
 	f.SetpU32(ptx.LT, few, r.tid, ptx.Imm(surveyPivots))

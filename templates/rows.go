@@ -127,7 +127,10 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 		c.rowTemperature(place, r.alpha, r.tau, high, low)
 	}
 	sumTau := r.tau
-	if c.collecting() {
+	switch {
+	case c.several():
+		c.listDraws(row, &r, list, high, low)
+	case c.collecting():
 		sumTau = c.narrow(row, &r, list, high, low)
 	}
 	open := f.Pred("open")

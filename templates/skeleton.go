@@ -81,7 +81,7 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	if c.Sampler == ir.Grouped {
 		k.grouped = groupedGraphs{term: ir.BlockTerm(c), block: ir.BlockScore(c), race: ir.Race(c)}
 	}
-	if addsUp(c) {
+	if c.AddsUp() {
 		k.sum = newSumGraphs(c)
 	}
 	return k, m, shared

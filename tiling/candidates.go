@@ -113,7 +113,7 @@ func Default(a arch.Arch, c ir.Computation, w Work) (*Plan, error) {
 // tileFor is the family's own tile of a width for a computation.
 func (fam family) tileFor(c ir.Computation, n int) Tile {
 	t := fam.tile(n)
-	if fam.lists != nil && c.Truncation.Any() {
+	if fam.lists != nil && c.Collects() {
 		return fam.lists(t)
 	}
 	return t

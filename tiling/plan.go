@@ -252,11 +252,11 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 	if c.Slots && (c.Chain.Mask || c.Chain.Bias == ir.BiasMatrix) {
 		s.Slots = place(slotBytes * t.N)
 	}
-	if c.Truncation.Any() {
+	if c.Collects() {
 		s.Lists = place(rowBytes * t.N)
 		s.Further = place(2 * rowBytes * t.N)
 	}
-	if c.Sums() || c.Truncation.TopP {
+	if c.AddsUp() {
 		if c.Summed().RowScales() {
 			s.Scales = place(sumBytes * t.N)
 		}

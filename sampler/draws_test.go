@@ -1,0 +1,142 @@
+//go:build !race
+
+// The race detector takes minutes over what lies in the simulator, which its own tests cover.
+
+package sampler_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/sampler"
+)
+
+// drawing is a head and rows that draw several tokens.
+type drawing struct {
+	vocab, rows int
+	spread      float64 // of the logits; 0 for logits that are all equal
+	chain       string
+	most        int // tokens of a row
+	further     bool
+}
+
+var drawings = []drawing{
+	{640, 9, 1, "temperature", 8, false}, {500, 7, 0.2, "none", 64, false}, {700, 12, 3, "bias=rows,mask,temperature", 16, false},
+	{3, 6, 1, "mask,temperature", 8, false}, {1, 3, 0, "temperature", 2, false}, {600, 9, 0, "temperature", 5, false},
+}
+
+// problem makes the head, its hidden states and the rows' parameters.
+func (d drawing) problem(t *testing.T, rng *rand.Rand, kind ir.Draws) (sampler.Weights, sampler.Spec, []uint16, sampler.Rows) {
+	const hidden = 16
+	chain, err := ir.ParseChain(d.chain)
+	require.NoError(t, err)
+	w, h := make([]uint16, d.vocab*hidden), make([]uint16, d.rows*hidden)
+	for i := range w {
+		w[i] = bf16(rng.NormFloat64() * d.spread)
+	}
+	for i := range h {
+		h[i] = bf16(rng.NormFloat64())
+	}
+	r, words := sampler.Rows{}, (d.vocab+31)/32
+	for b := range d.rows {
+		r.Seeds, r.Positions = append(r.Seeds, rng.Uint64()), append(r.Positions, rng.Uint64())
+		r.DrawCounts = append(r.DrawCounts, []int32{int32(d.most), 1, 2, int32(1 + rng.IntN(d.most))}[b%4])
+		if chain.Temperature {
+			r.Temperature = append(r.Temperature, []float32{1, 0, 0.3, 3, 0.01}[b%5])
+		}
+		if chain.Mask {
+			r.Mask = append(r.Mask, maskRow(rng, words, d.vocab, []int{0, 1, int(r.DrawCounts[b]) - 1, d.vocab}[b%4])...)
+		}
+		if chain.Bias == ir.BiasMatrix {
+			for range d.vocab {
+				r.Bias = append(r.Bias, float32(rng.NormFloat64()))
+			}
+		}
+	}
+	spec := sampler.Spec{Chain: chain, Draws: kind, MaxDraws: d.most, Score: true, MaxBatch: d.rows}
+	return sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: d.vocab, Hidden: hidden}, spec, h, r
+}
+
+// maskRow allows about so many tokens: less where one comes twice.
+func maskRow(rng *rand.Rand, words, vocab, allowed int) []uint32 {
+	row := make([]uint32, words)
+	for i := range allowed {
+		v := rng.IntN(vocab)
+		if allowed == vocab {
+			v = i
+		}
+		row[v>>5] |= 1 << (v & 31)
+	}
+	return row
+}
+
+var drawKinds = []ir.Draws{ir.WithoutReplacement, ir.WithReplacement}
+
+// What kernels draw is what the reference draws: rows of one token and of many, greedy ones, and those that have fewer tokens.
+func TestDrawsOnSimulators(t *testing.T) {
+	for i, d := range drawings {
+		for _, kind := range drawKinds {
+			w, spec, h, rows := d.problem(t, rand.New(rand.NewPCG(uint64(i), 11)), kind)
+			want := sampleOn(t, "cpu", w, spec, h, rows)
+			for _, device := range []string{"sim:sm_90", "sim:sm_100"} {
+				t.Run(fmt.Sprint(device, kind, d.vocab), func(t *testing.T) {
+					requireDraws(t, want, sampleOn(t, device, w, spec, h, rows))
+				})
+			}
+		}
+	}
+}
+
+func requireDraws(t *testing.T, want, got *sampler.Result) {
+	t.Helper()
+	require.Equal(t, want.Status, got.Status)
+	require.Equal(t, want.Draws, got.Draws)
+	require.Equal(t, want.Tokens, got.Tokens)
+	require.InDeltaSlice(t, want.Scores, got.Scores, 1e-4)
+	require.Equal(t, want.DrawScores == nil, got.DrawScores == nil)
+	for i, s := range got.DrawScores {
+		require.InDelta(t, want.DrawScores[i], s, 1e-4*(1+math.Abs(float64(s))))
+	}
+}
+
+// A row draws the same alone and among others, and fewer draws are the first of more.
+func TestDrawsOfRowsAlone(t *testing.T) {
+	d := drawing{300, 6, 1, "temperature", 12, false}
+	for i, kind := range drawKinds {
+		w, spec, h, rows := d.problem(t, rand.New(rand.NewPCG(3, 4)), kind)
+		device := []string{"sim:sm_90", "sim:sm_100"}[i]
+		all := sampleOn(t, device, w, spec, h, rows)
+		hidden := len(h) / d.rows
+		for _, b := range []int{0, 3} {
+			one := sampler.Rows{Seeds: rows.Seeds[b:][:1], Positions: rows.Positions[b:][:1], Temperature: rows.Temperature[b:][:1], DrawCounts: []int32{5}}
+			got := sampleOn(t, device, w, spec, h[b*hidden:][:hidden], one)
+			n := min(5, int(rows.DrawCounts[b]))
+			require.Equal(t, all.Draws[b*d.most:][:n], got.Draws[:n], "row %d, %s", b, kind)
+		}
+	}
+}
+
+// Lists that overflow, of logits that are all equal, go on in further passes.
+func TestDrawsOfManyEquals(t *testing.T) {
+	for i, kind := range drawKinds {
+		d := drawing{20000, 1, 0, "temperature", 24, true}
+		w, spec, h, rows := d.problem(t, rand.New(rand.NewPCG(5, 6)), kind)
+		rows.Temperature = []float32{0}
+		if kind == ir.WithReplacement {
+			rows.Temperature[0] = 1
+		}
+		want := sampleOn(t, "cpu", w, spec, h, rows)
+		got := sampleOn(t, []string{"sim:sm_90", "sim:sm_100"}[i], w, spec, h, rows)
+		requireDraws(t, want, got)
+		t.Log(kind, got.Passes)
+		if kind == ir.WithoutReplacement {
+			require.Greater(t, slices.Max(got.Passes), int32(1))
+		}
+	}
+}
