@@ -20,8 +20,16 @@ func LoadArtifact(ptxText, manifestJSON []byte) (*Artifact, error) {
 	return &Artifact{PTX: ptxText, Manifest: m}, nil
 }
 
-// Writes reports whether the kernel writes an output: "token", "status", "score", "lse" or "logprob".
+// Writes reports whether the kernel writes an output: "token", "status", "score", "lse", "logprob", "draws" or "draw_scores".
 func (a *Artifact) Writes(output string) bool { return slices.Contains(a.Manifest.Outputs, output) }
+
+// Draws is how rows of the kernel draw several tokens, as ir.Draws spells it.
+func (a *Artifact) Draws() string {
+	if a.Manifest.Draws == "" {
+		return ir.SingleDraw.String()
+	}
+	return a.Manifest.Draws
+}
 
 // Truncation is what the kernel narrows rows by, as ir.Truncation spells it.
 func (a *Artifact) Truncation() string {

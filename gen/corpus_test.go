@@ -296,10 +296,43 @@ var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 	return emit(rs)
 })
 
+// drawsCorpus is kernels of rows that draw several tokens, of both kinds: with as little to do as there can be and with all, where
+// warpgroups take turns, where registers are fewest, and of further passes.
+var drawsCorpus = sync.OnceValues(func() (corpus, error) {
+	const all = "scale=0.5,softcap=30,bias=rows,mask,temperature"
+	var rs []Request
+	for _, x := range []struct {
+		arch    arch.Arch
+		tile    string
+		batch   int
+		chain   string
+		kind    ir.Draws
+		further bool
+	}{
+		{arch.SM90, "", 8, "none", ir.WithReplacement, false},
+		{arch.SM90, "", 64, all, ir.WithReplacement, false},
+		{arch.SM90, "m128n192k64s4c1", 192, all, ir.WithReplacement, true},
+		{arch.SM90, "", 256, "temperature", ir.WithoutReplacement, true},
+		{arch.SM100, "", 16, all, ir.WithReplacement, false},
+		{arch.SM100, "", 128, "temperature", ir.WithoutReplacement, false},
+	} {
+		r := Request{Arch: x.arch, Computation: computation(ir.Gumbel, x.chain, x.chain == all), Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: x.batch}
+		r.Computation.Draws, r.Computation.MaxDraws, r.Options.Further = x.kind, ir.MaxDraws, x.further
+		if x.tile != "" {
+			var err error
+			if r.Tile, err = tiling.ParseTile(x.tile); err != nil {
+				return nil, err
+			}
+		}
+		rs = append(rs, r)
+	}
+	return emit(rs)
+})
+
 // everything is all the variants that the tests look at, in a fixed order; in short mode those of some models.
 func everything(t testing.TB) []variant {
 	t.Helper()
-	all, parts := corpus{}, []func() (corpus, error){presetCorpus, tileCorpus, flagCorpus, extrasCorpus, truncationCorpus}
+	all, parts := corpus{}, []func() (corpus, error){presetCorpus, tileCorpus, flagCorpus, extrasCorpus, truncationCorpus, drawsCorpus}
 	if testing.Short() {
 		parts = parts[:1]
 	}

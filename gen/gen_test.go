@@ -111,10 +111,11 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 		for param, wanted := range map[string]bool{
 			"seeds": c.Sampler.Random(), "positions": c.Sampler.Random(), "temperature": c.Chain.Temperature,
 			"bias": c.Chain.Bias != ir.BiasNone, "bias_stride": c.Chain.Bias == ir.BiasMatrix, "mask": c.Chain.Mask,
-			"lse": c.LogSumExp, "lse_partials": c.Sums() || c.Truncation.TopP, "scores": c.Score, "tokens": true, "status": true, "hidden": true,
+			"lse": c.LogSumExp, "lse_partials": c.AddsUp(), "scores": c.Score, "tokens": true, "status": true, "hidden": true,
 			"weights": v.Options.Layout() == manifest.RowMajor, "packed_weights": v.Options.Layout() == manifest.Packed,
 			"top_k": c.Truncation.TopK, "top_p": c.Truncation.TopP, "min_p": c.Truncation.MinP,
-			manifest.Marks: c.Truncation.Any(), manifest.Counts: c.Truncation.Any(), manifest.Candidates: c.Truncation.Any(),
+			manifest.Marks: c.Collects(), manifest.Counts: c.Collects(), manifest.Candidates: c.Collects(),
+			"draw_counts": c.Draws != ir.SingleDraw, manifest.MaxDraws: c.Draws != ir.SingleDraw,
 		} {
 			require.Equal(t, wanted, k.Param(param) != nil, "%s: %s", v.name(), param)
 			if stage := k.StageKernel(); stage != nil && stage.Param(param) != nil {
@@ -122,7 +123,9 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 			}
 		}
 		require.Equal(t, c.Truncation.Items(), k.Truncation)
-		require.Equal(t, c.Truncation.Any(), k.Resolve != nil)
+		require.Equal(t, c.Draws.String(), v.Draws())
+		require.Equal(t, c.Draws != ir.SingleDraw, v.Writes(manifest.Draws))
+		require.Equal(t, c.Collects(), k.Resolve != nil)
 		require.Equal(t, c.Score, slices.Contains(k.Outputs, "score"))
 		require.Equal(t, c.LogSumExp, slices.Contains(k.Outputs, manifest.LogSumExp))
 		require.Equal(t, c.Sampler.String(), k.Sampler)

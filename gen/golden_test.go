@@ -14,7 +14,7 @@ import (
 // TestGolden holds a handful of kernels against testdata, so that no change to emitted code goes unseen. Between them they
 // have every part of the skeletons: one group of columns and many, one CTA and a cluster, even registers and shares, and
 // every transform; blocks scored as a whole, sums in the epilogue and in a pass of their own, and log-probabilities of what is
-// compared and of what is not, slots, and rows that are narrowed.
+// compared and of what is not, slots, rows that are narrowed, and rows that draw several tokens.
 func TestGolden(t *testing.T) {
 	greedy := request(1, "none")
 	greedy.Computation.Sampler = ir.Greedy
@@ -33,6 +33,9 @@ func TestGolden(t *testing.T) {
 	narrow, narrow100 := request(8, "temperature"), request(16, "mask,temperature")
 	narrow.Computation.Truncation = ir.Truncation{TopK: true, TopP: true}
 	narrow100.Arch, narrow100.Computation.Truncation = arch.SM100, ir.Truncation{MinP: true, TemperatureLast: true}
+	drawn, drawn100 := request(8, "temperature"), request(16, "mask,temperature")
+	drawn.Computation.Draws, drawn.Computation.MaxDraws = ir.WithReplacement, ir.MaxDraws
+	drawn100.Arch, drawn100.Computation.Draws, drawn100.Computation.MaxDraws = arch.SM100, ir.WithoutReplacement, ir.MaxDraws
 	files := map[string][]byte{}
 	for _, r := range []Request{
 		greedy,
@@ -48,6 +51,8 @@ func TestGolden(t *testing.T) {
 		processed,
 		narrow,
 		narrow100,
+		drawn,
+		drawn100,
 	} {
 		a, err := Emit(r)
 		require.NoError(t, err)

@@ -31,7 +31,7 @@ func Header(a *Artifact) ([]byte, error) {
 // oneStage refuses kernels that another one has to follow: what is emitted to launch kernels launches one.
 func oneStage(m *manifest.Kernel) error {
 	if m.Resolve != nil {
-		return &RequestError{"format", "a kernel that truncates has a second stage, which headers and packages do not launch; use the PTX and its manifest", "h or go"}
+		return &RequestError{"format", "a kernel that truncates or draws several tokens has a second stage, which headers and packages do not launch; use the PTX and its manifest", "h or go"}
 	}
 	return nil
 }

@@ -81,6 +81,38 @@ func truncating() *Kernel {
 	return k
 }
 
+// drawing is a kernel whose rows draw several tokens.
+func drawing() *Kernel {
+	k := truncating()
+	k.Truncation, k.Draws, k.Outputs = nil, "without-replacement", append(k.Outputs, Draws, DrawScores)
+	k.Resolve.Params = append(k.Resolve.Params,
+		Param{Name: Draws, Kind: Pointer, Offset: 16, Size: 8, Element: "i32", Shape: "batch x max_draws", Access: "write"},
+		Param{Name: DrawScores, Kind: Pointer, Offset: 24, Size: 8, Element: "f32", Shape: "batch x max_draws", Access: "write"})
+	return k
+}
+
+// TestDraws: several draws are written by the further stage.
+func TestDraws(t *testing.T) {
+	k := drawing()
+	back, err := Decode(k.Encode())
+	require.NoError(t, err)
+	require.Equal(t, k, back)
+	for field, change := range map[string]func(*Kernel){
+		`draws is "some": want with-replacement`: func(k *Kernel) { k.Draws = "some" },
+		`draws is "": several draws come with`:   func(k *Kernel) { k.Draws, k.Truncation = "", []string{"top-k"} },
+		`draws is "with-replacement": several`:   func(k *Kernel) { k.Draws = "with-replacement" },
+		"truncation is []":                       func(k *Kernel) { k.Resolve = nil },
+		`draws is "without-replacement"`:         func(k *Kernel) { k.Outputs = k.Outputs[:len(k.Outputs)-1] },
+	} {
+		k := drawing()
+		change(k)
+		require.ErrorContains(t, k.Validate(), "manifest: "+field, field)
+	}
+	k = drawing()
+	k.Resolve.Params[3].Access = "scratch"
+	require.ErrorContains(t, k.Validate(), "pointers of resolve")
+}
+
 // TestResolve: the further stage of a kernel that truncates is launched by a rule of its own, and held to what a kernel is.
 func TestResolve(t *testing.T) {
 	require.Nil(t, sample().StageKernel())

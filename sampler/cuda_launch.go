@@ -45,11 +45,16 @@ type DeviceArgs struct {
 	TopP, MinP                uint64 // f32
 	OneTopK, OneTopP, OneMinP bool
 
+	DrawCounts   uint64 // i32, where the plan draws several tokens: 1 to MaxDraws, others fail their row
+	OneDrawCount bool
+
 	Tokens, Status uint64 // i32, out
-	Passes         uint64 // i32, out: how often a row went over the vocabulary, where the plan truncates
+	Passes         uint64 // i32, out: how often a row went over the vocabulary, where the plan truncates or draws several tokens
 	Scores         uint64 // f32, out
 	LogSumExp      uint64 // f32, out
 	LogProbs       uint64 // f32, out
+	Draws          uint64 // i32, out: [Batch, MaxDraws], -1 behind a row's last
+	DrawScores     uint64 // f32, out, of draws without replacement: NaN behind a row's last
 }
 
 // Launcher launches a plan's kernels on streams of the caller's. It owns the workspace, so that launches of one Launcher
@@ -140,7 +145,7 @@ func collectionStart(rows int) int { return aligned(manifest.WorkspaceBytes(rows
 // spaceBytes are the bytes of the workspace for a number of rows but for the partial sums: those that are zero between launches,
 // and all.
 func (p *cudaPlan) spaceBytes(rows int) (zeroed, all int) {
-	if !p.spec.Truncation.Any() {
+	if !p.spec.Computation().Collects() {
 		return manifest.WorkspaceBytes(rows), aligned(manifest.WorkspaceBytes(rows))
 	}
 	start := collectionStart(rows)

@@ -57,14 +57,14 @@ func (s *slot) close() error {
 // first, so that one copy each way does.
 type layout struct {
 	hidden, slots, seeds, pos, temp, bias, mask int // offsets of inputs, in bytes
-	topK, topP, minP                            int
+	topK, topP, minP, drawCounts                int
 	inputs                                      int // size of the inputs
 	tokens, status, scores, lse, logProbs       int // offsets of results
-	passes                                      int
+	passes, draws, drawScores                   int
 	total                                       int
 }
 
-func (b *batch) layout(ld int) layout {
+func (b *batch) layout(ld, mostDraws int) layout {
 	var l layout
 	end := 0
 	place := func(bytes int) int {
@@ -78,10 +78,12 @@ func (b *batch) layout(ld int) layout {
 	l.temp, l.bias, l.mask = place(4*len(b.temp)), place(4*len(b.bias)), place(4*len(b.mask))
 	p := &b.params
 	l.topK, l.topP, l.minP = place(4*len(p.TopK)), place(4*len(p.TopP)), place(4*len(p.MinP))
+	l.drawCounts = place(4 * len(b.drawCounts))
 	l.inputs = end
 	for _, at := range []*int{&l.tokens, &l.status, &l.scores, &l.lse, &l.logProbs, &l.passes} {
 		*at = place(4 * b.rows)
 	}
+	l.draws, l.drawScores = place(4*b.rows*mostDraws), place(4*b.rows*mostDraws)
 	l.total = end
 	return l
 }
@@ -118,7 +120,7 @@ func (s *slot) reserve(l layout, rows int) error {
 // enqueue lays the call out, stages the inputs, launches, and copies the results back, all in the slot's stream.
 func (s *slot) enqueue(b *batch) (layout, error) {
 	ld := alignedLD(b.shape.Hidden)
-	l := b.layout(ld)
+	l := b.layout(ld, s.plan.spec.MaxDraws)
 	if err := s.reserve(l, b.rows); err != nil {
 		return l, err
 	}
@@ -171,6 +173,7 @@ func (s *slot) stage(b *batch, l layout, ld int) {
 	copy(mem[l.topK:], asBytes(b.params.TopK))
 	copy(mem[l.topP:], asBytes(b.params.TopP))
 	copy(mem[l.minP:], asBytes(b.params.MinP))
+	copy(mem[l.drawCounts:], asBytes(b.drawCounts))
 }
 
 func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
@@ -185,40 +188,55 @@ func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
 		Mask: at(l.mask), MaskStride: b.maskRow, MaskWords: b.words,
 		TopK: at(l.topK), OneTopK: len(b.params.TopK) == 1, TopP: at(l.topP), OneTopP: len(b.params.TopP) == 1,
 		MinP: at(l.minP), OneMinP: len(b.params.MinP) == 1,
+		DrawCounts: at(l.drawCounts), OneDrawCount: len(b.drawCounts) == 1,
 		Tokens: at(l.tokens), Status: at(l.status), Scores: at(l.scores), LogSumExp: at(l.lse), LogProbs: at(l.logProbs), Passes: at(l.passes),
+		Draws: at(l.draws), DrawScores: at(l.drawScores),
 	}
 }
 
 // result reads the results out of the staging memory.
 func (s *slot) result(b *batch, l layout) *Result {
-	mem := s.host.Bytes()
-	res := &Result{Tokens: make([]int32, b.rows), Status: make([]ir.Status, b.rows)}
-	word := func(at, row int) uint32 { return binary.LittleEndian.Uint32(mem[at+4*row:]) }
-	for row := range b.rows {
-		res.Tokens[row] = int32(word(l.tokens, row))
-		res.Status[row] = ir.Status(word(l.status, row))
-	}
-	floats := func(at int) []float32 {
-		out := make([]float32, b.rows)
-		for row := range out {
-			out[row] = math.Float32frombits(word(at, row))
+	mem, spec := s.host.Bytes(), s.plan.spec
+	words := func(at, n int) []uint32 {
+		out := make([]uint32, n)
+		for i := range out {
+			out[i] = binary.LittleEndian.Uint32(mem[at+4*i:])
 		}
 		return out
 	}
-	if s.plan.spec.Score {
-		res.Scores = floats(l.scores)
-	}
-	if s.plan.spec.LogSumExp {
-		res.LogSumExp = floats(l.lse)
-	}
-	if s.plan.spec.Truncation.Any() {
-		res.Passes = make([]int32, b.rows)
-		for row := range res.Passes {
-			res.Passes[row] = int32(word(l.passes, row))
+	ints := func(at, n int) (out []int32) {
+		for _, x := range words(at, n) {
+			out = append(out, int32(x))
 		}
+		return out
 	}
-	if s.plan.spec.LogProb != ir.NoLogProb {
-		res.LogProbs = floats(l.logProbs)
+	floats := func(at, n int) (out []float32) {
+		for _, x := range words(at, n) {
+			out = append(out, math.Float32frombits(x))
+		}
+		return out
+	}
+	res := &Result{Tokens: ints(l.tokens, b.rows)}
+	for _, x := range words(l.status, b.rows) {
+		res.Status = append(res.Status, ir.Status(x))
+	}
+	if spec.Score {
+		res.Scores = floats(l.scores, b.rows)
+	}
+	if spec.LogSumExp {
+		res.LogSumExp = floats(l.lse, b.rows)
+	}
+	if spec.Computation().Collects() {
+		res.Passes = ints(l.passes, b.rows)
+	}
+	if spec.Draws != ir.SingleDraw {
+		res.Draws = ints(l.draws, b.rows*spec.MaxDraws)
+	}
+	if spec.Draws == ir.WithoutReplacement {
+		res.DrawScores = floats(l.drawScores, b.rows*spec.MaxDraws)
+	}
+	if spec.LogProb != ir.NoLogProb {
+		res.LogProbs = floats(l.logProbs, b.rows)
 	}
 	return res
 }

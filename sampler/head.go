@@ -132,8 +132,8 @@ type Spec struct {
 	ListLogProbs bool
 	// Slots has rows say which parameters they take (Rows.Slots).
 	Slots bool
-	// Passes is how many passes over the weights a Launch makes, at most, for rows that truncation leaves undecided after the first:
-	// 0 means 3, or 2 with top-k alone, and 1 none but the first. Those that find no such row end at once. Sample makes as many as it takes.
+	// Passes is how many passes over the weights a Launch makes, at most, for rows that truncation or several draws leave undecided
+	// after the first: 0 means 3, or 2 with top-k alone and for draws without replacement, and 1 none but the first. Those that find no such row end at once. Sample makes as many as it takes.
 	Passes int
 	// MaxBatch is the largest batch to be fast at; larger ones work too. 0 means 64.
 	MaxBatch int
@@ -186,6 +186,8 @@ func (s Spec) validateArtifact() error {
 		return &InputError{"artifact", "this fsgen knows the noise " + ir.NoiseName, m.RNG}
 	case c.Truncation.String() != s.Artifact.Truncation():
 		return &InputError{"artifact", "the plan wants truncation " + c.Truncation.String(), "a kernel with truncation " + s.Artifact.Truncation()}
+	case c.Draws.String() != s.Artifact.Draws():
+		return &InputError{"artifact", "the plan wants draws " + c.Draws.String(), "a kernel with draws " + s.Artifact.Draws()}
 	case c.Slots != (m.Param(manifest.Slots) != nil):
 		return &InputError{"artifact", "slots: the plan and the kernel both have them, or neither", m.Entry}
 	case s.Score && !s.Artifact.Writes("score"):

@@ -33,7 +33,7 @@ var emitCommand = &command{
 type emission struct {
 	target
 	archs, batch, transform, sampler, weights, tensorMap, tile, format, out string
-	logProbs, truncation                                                    string
+	logProbs, truncation, draws                                             string
 	score, logSumExp, slots                                                 bool
 }
 
@@ -51,6 +51,7 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
 	f.StringVar(&o.logProbs, "logprobs", "", logProbsUsage)
 	f.StringVar(&o.truncation, "truncation", "", truncationUsage)
+	f.StringVar(&o.draws, "draws", "", "rows may draw several tokens: with-replacement or without-replacement")
 	f.BoolVar(&o.slots, "slots", false, "rows take their parameters from the places that an array of slots names")
 	f.StringVar(&o.tile, "tile", "", "tile, as in m192n16k64s8c1, instead of the default for the batch size")
 	f.StringVar(&o.format, "format", "ptx,json", "files to write: ptx, json, h (C header), go (package)")
@@ -157,8 +158,12 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	if err != nil {
 		return nil, err
 	}
+	draws, most, err := parseDraws(o.draws)
+	if err != nil {
+		return nil, err
+	}
 	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Truncation: truncation, Score: o.score, LogSumExp: o.logSumExp, LogProb: mode,
-		Slots: o.slots}
+		Draws: draws, MaxDraws: most, Slots: o.slots}
 	var out []gen.Request
 	for _, a := range archs {
 		for _, b := range batches {

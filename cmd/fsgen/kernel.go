@@ -48,6 +48,9 @@ func (o *sampling) checkKernel(a *gen.Artifact, spec *sampler.Spec) error {
 		return fmt.Errorf("%s has truncation %s: the flags ask for %s (--top-k 0, --top-p 1 and --min-p 0 turn a filter off that the kernel has)", o.kernel,
 			got, want.Truncation)
 	}
+	if got := a.Draws(); got != want.Draws.String() {
+		return fmt.Errorf("%s has draws %s: the flags ask for %s (--draws, --without-replacement)", o.kernel, got, want.Draws)
+	}
 	if o.score && !a.Writes("score") {
 		return fmt.Errorf("%s writes no scores, which --score asks for: emit it with --score", o.kernel)
 	}

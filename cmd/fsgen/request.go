@@ -108,6 +108,17 @@ func parseTruncation(list string) (ir.Truncation, error) {
 	return t, nil
 }
 
+// parseDraws reads the kind of draws of a kernel. How many tokens a row draws is a parameter of its launch.
+func parseDraws(name string) (kind ir.Draws, most int, err error) {
+	if kind, err = ir.ParseDraws(name); err != nil {
+		return kind, 0, usagef("--draws: %s", reason(err))
+	}
+	if kind != ir.SingleDraw {
+		most = ir.MaxDraws
+	}
+	return kind, most, nil
+}
+
 // ownChain is what a model's configuration does to its logits.
 func ownChain(scale, softcap float64) ir.Chain {
 	c := ir.Chain{Softcap: float32(softcap)}
