@@ -15,8 +15,8 @@ import (
 // the number of rows.
 func TestWorkspaceArraysAreAligned(t *testing.T) {
 	for rows := 1; rows < 70; rows++ {
-		for _, truncation := range []ir.Truncation{{}, {TopP: true}} {
-			p := &cudaPlan{spec: Spec{Truncation: truncation}}
+		for _, spec := range []Spec{{}, {Truncation: ir.Truncation{TopP: true}}, {Draws: ir.WithReplacement, MaxDraws: 2}} {
+			p := &cudaPlan{spec: spec}
 			zeroed, all := p.spaceBytes(rows)
 			require.Zero(t, all%16, "partial sums for %d rows", rows)
 			require.LessOrEqual(t, zeroed, all)

@@ -107,7 +107,11 @@ func timedPlan(t *testing.T, dev *Device, head *Head, spec Spec, name string, hi
 	args := &DeviceArgs{Batch: batch, Hidden: hidden, Seeds: upload(t, dev, seeds), Positions: upload(t, dev, []uint64{7}),
 		OnePosition: true, Temperature: upload(t, dev, temps),
 		Tokens: upload(t, dev, make([]int32, batch)), Status: upload(t, dev, make([]int32, batch)),
-		LogProbs: upload(t, dev, make([]float32, batch))}
+		LogProbs: upload(t, dev, make([]float32, batch)), Passes: upload(t, dev, make([]int32, batch))}
+	if n := spec.MaxDraws; n > 0 {
+		args.DrawCounts, args.OneDrawCount = upload(t, dev, []int32{int32(n)}), true
+		args.Draws, args.DrawScores = upload(t, dev, make([]int32, n*batch)), upload(t, dev, make([]float32, n*batch))
+	}
 	return &contender{name: name + " " + l.plan.list[l.plan.widths.choose(batch)].Manifest.Tile.Name, batch: batch, launch: func(s *driver.Stream) error {
 		return l.Launch(s.Handle(), args)
 	}}

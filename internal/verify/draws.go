@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/fsgen/fsgen/internal/stats"
+	"github.com/fsgen/fsgen/sampler"
 )
 
 // streams is how many goroutines draw at once, so that counting on the host overlaps the device. It is fixed: which
@@ -16,6 +17,18 @@ const streams = 4
 // draws samples the first row of a problem n times, at positions 0 to n-1, and hands the tokens of each of the streams, in
 // order, to a sink of its own.
 func (p *probe) draws(ctx context.Context, pr *problem, n int64, sink func(stream int) func(token int32)) error {
+	return p.results(ctx, pr, n, func(stream int) func(*sampler.Result) {
+		add := sink(stream)
+		return func(got *sampler.Result) {
+			for _, token := range got.Tokens {
+				add(token)
+			}
+		}
+	})
+}
+
+// results is draws for whatever else a call reports.
+func (p *probe) results(ctx context.Context, pr *problem, n int64, sink func(stream int) func(got *sampler.Result)) error {
 	one := pr.pick([]int{0})
 	return p.with(ctx, one, func(s *session) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -47,7 +60,7 @@ func firstCause(errs []error) error {
 }
 
 // stream draws the batches i, i+streams, ... of the n positions.
-func (p *probe) stream(ctx context.Context, s *session, one *problem, n int64, i int, add func(token int32)) error {
+func (p *probe) stream(ctx context.Context, s *session, one *problem, n int64, i int, add func(got *sampler.Result)) error {
 	batch := p.drawBatch(one.shape.Vocab)
 	rows := one.pick(make([]int, batch))
 	rows.rows.Positions = make([]uint64, batch)
@@ -66,9 +79,7 @@ func (p *probe) stream(ctx context.Context, s *session, one *problem, n int64, i
 		if err := inside(got.Tokens, rows); err != nil {
 			return err
 		}
-		for _, token := range got.Tokens {
-			add(token)
-		}
+		add(got)
 		if i == 0 {
 			p.progress(fmt.Sprintf("%d%% of %d draws", 100*first/n, n))
 		}

@@ -29,6 +29,8 @@ func exact(*run) []item {
 	})), list([]check{
 		{"softmax of the tokens that filters keep", "D6", truncatedSoftmax},
 		{"softmax of the tokens kept among many", "D6", truncatedAmongMany},
+		{"independent draws of a row", "", independentDraws},
+		{"distinct draws of a row", "", distinctDraws},
 	})...)
 }
 

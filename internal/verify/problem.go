@@ -22,7 +22,7 @@ func (pr *problem) request() *reference.Request {
 	req := &reference.Request{
 		H: pr.hidden, W: pr.w, Batch: pr.batch, Shape: pr.shape, Computation: c,
 		Seeds: r.Seeds, Positions: r.Positions, Draw: r.Draw, StreamTag: r.StreamTag,
-		Bias: r.Bias, Mask: r.Mask, TopK: r.TopK, TopP: r.TopP, MinP: r.MinP, ListIDs: r.ListIDs,
+		Bias: r.Bias, Mask: r.Mask, TopK: r.TopK, TopP: r.TopP, MinP: r.MinP, DrawCounts: r.DrawCounts, ListIDs: r.ListIDs,
 		Slots: r.Slots, SlotCount: r.SlotCount,
 	}
 	if c.Chain.Temperature {
@@ -76,6 +76,7 @@ func (pr *problem) pick(idx []int) *problem {
 	r.Seeds, r.Positions = perRow(r.Seeds, idx), perRow(r.Positions, idx)
 	r.Temperature = perRow(r.Temperature, idx)
 	r.TopK, r.TopP, r.MinP = perRow(r.TopK, idx), perRow(r.TopP, idx), perRow(r.MinP, idx)
+	r.DrawCounts = perRow(r.DrawCounts, idx)
 	if pr.spec.Chain.Bias == ir.BiasMatrix {
 		r.Bias = gather(r.Bias, pr.biasStride(), idx)
 	}

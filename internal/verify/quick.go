@@ -51,7 +51,8 @@ func quick(*run) []item {
 	items = append(items, matrixItem(sampler.Spec{Chain: chain(everyTransformRows), LogProb: ir.RawLogProb, Slots: true}),
 		matrixItem(sampler.Spec{Chain: chain(everyTransformRows), Sampler: ir.Grouped, LogProb: ir.TemperatureLogProb}))
 	items = append(items, truncatedItems()...)
-	return append(items, both([]item{{name: "rows that cannot be sampled, among others", from: "B3", f: oddRows}})...)
+	items = append(items, both([]item{{name: "rows that cannot be sampled, among others", from: "B3", f: oddRows}})...)
+	return append(items, item{name: "several draws of a row", f: severalDraws})
 }
 
 func matrixItem(spec sampler.Spec) item {
