@@ -104,8 +104,14 @@ func (f *fakeCUDA) launcher(spec Spec, batch int) (*Launcher, *DeviceArgs) {
 // param reads a parameter of the last launch, whose values the fake packs without gaps.
 func (f *fakeCUDA) param(l *Launcher, name string) uint64 {
 	f.t.Helper()
+	return f.paramOf(l.kernel, name)
+}
+
+// paramOf is param where the last launch was of another kernel than the launcher's.
+func (f *fakeCUDA) paramOf(k *cudaKernel, name string) uint64 {
+	f.t.Helper()
 	last, at := f.last(), 0
-	for _, p := range l.kernel.Manifest.Params {
+	for _, p := range k.Manifest.Params {
 		if p.Name == name && p.Size == 8 {
 			return binary.LittleEndian.Uint64(last.params[at:])
 		}
@@ -207,6 +213,32 @@ func TestLaunchesOfSlotsAndLogProbs(t *testing.T) {
 	assert.Equal(t, uint64(l.partials()), f.param(l, templates.ParamPartials))
 	args.SlotCount = -1
 	require.ErrorAs(t, l.Launch(0, args), &input)
+}
+
+// TestLaunchesOfDraws: what a launch has to give for several draws of a row, where they go, and how many passes it makes.
+func TestLaunchesOfDraws(t *testing.T) {
+	f := openFake(t)
+	for kind, passes := range map[ir.Draws]int{ir.WithoutReplacement: 2, ir.WithReplacement: 3} {
+		l, args := f.launcher(Spec{MaxBatch: 8, Draws: kind, MaxDraws: 5}, 8)
+		var input *InputError
+		require.ErrorAs(t, l.Launch(0, args), &input)
+		assert.ErrorContains(t, input, "draw counts: the kernel needs its device address")
+		args.DrawCounts, args.OneDrawCount, args.Passes = 8<<20, true, 10<<20
+		require.ErrorAs(t, l.Launch(0, args), &input)
+		assert.ErrorContains(t, input, "draws: the kernel needs its device address")
+		args.Draws, args.DrawScores = 9<<20, 11<<20
+		before := f.calls("cuLaunchKernelEx")
+		require.NoError(t, l.Launch(0, args))
+		assert.Equal(t, 2*passes, f.calls("cuLaunchKernelEx")-before, "two kernels a pass")
+		last := l.plan.further.then
+		assert.EqualValues(t, 5, f.paramOf(last, templates.ParamMaxDraws))
+		assert.EqualValues(t, 8<<20, f.paramOf(last, templates.ParamDrawCounts))
+		assert.Zero(t, f.paramOf(last, templates.ParamDrawCountStride))
+		assert.EqualValues(t, 9<<20, f.paramOf(last, templates.ParamDraws))
+		if kind == ir.WithoutReplacement {
+			assert.EqualValues(t, 11<<20, f.paramOf(last, templates.ParamDrawScores))
+		}
+	}
 }
 
 func TestLaunchAllocatesNothing(t *testing.T) {
