@@ -141,11 +141,11 @@ func (s *found) look(f *ptx.Func, id, z ptx.B32) {
 }
 
 // share gives the lanes of a row what one of them has found.
-func (s *found) share(f *ptx.Func, lane ptx.B32) ptx.F32 {
+func (s *found) share(f *ptx.Func, lane ptx.B32, rowLanes int) ptx.F32 {
 	lanes, first, mine, at, z := f.B32("finders"), f.B32(), f.B32("row_lanes"), f.B32("finder"), f.F32("token_score")
 	f.VoteSyncBallotB32(lanes, s.here, ptx.Imm(fullWarp))
 	f.AndB32(first, lane, ptx.Imm(warpSize-rowLanes))
-	f.ShlB32(mine, imm(f, 1<<rowLanes-1), first)
+	f.ShlB32(mine, imm(f, int64(1)<<rowLanes-1), first)
 	f.AndB32(lanes, lanes, mine)
 	f.BrevB32(at, lanes)
 	f.ClzB32(at, at)

@@ -77,17 +77,14 @@ func (c *samplers) publishSums(inTile, row ptx.B32, key ptx.B64, active ptx.Pred
 	if c.scaledSums() {
 		f.LdSharedF32(scale, at.Off(c.plan.Storage.Scales))
 	}
-	var total pair
+	var sets []pair
 	for set := range c.plan.Pipeline.SumSets {
 		p, references := pair{f.F32("largest"), f.F32("sum")}, at.Off(c.plan.Storage.Sums+2*sumBytes*c.t.N*set)
 		f.LdSharedF32(p.largest, references)
 		f.LdSharedF32(p.sum, references.Off(sumBytes*c.t.N))
-		if set == 0 {
-			total = p
-			continue
-		}
-		total = c.join(scale, total, p)
+		sets = append(sets, p)
 	}
+	total := c.join(scale, sets...)
 	cta := f.B32("cta")
 	f.MovB32(cta, ptx.CtaidX)
 	if c.logProbs() {
@@ -111,12 +108,17 @@ func (c *samplers) partial(row, cta ptx.B32) ptx.B64 {
 	return addr
 }
 
-const (
-	// rowLanes is how many lanes join a row's partial sums, so that a warp has several rows on their way at a time.
-	rowLanes = 8
-	// partialsAtOnce is the pairs that a lane has on their way at a time: one round serves 136 CTAs.
-	partialsAtOnce = 17
-)
+// rowLanes is how many lanes join a row's partial sums, so that a warp has several rows on their way at a time: as few as have the
+// registers for a round that serves 132 CTAs.
+func (c *samplers) rowLanes() int {
+	if c.logProbs() {
+		return 8
+	}
+	return 4
+}
+
+// partialsAtOnce is the partial sums that a lane has on their way at a time.
+func (c *samplers) partialsAtOnce() int { return 132/c.rowLanes() + 1 }
 
 // writeSums is the last CTA's: some lanes of a warp join a row's partial sums, in a fixed order, and write what is asked for.
 func (c *samplers) writeSums() {
@@ -128,7 +130,7 @@ func (c *samplers) writeSums() {
 	}
 	start, past, done := f.B32("sum_rows"), f.Pred("past"), f.Label("sums_written")
 	f.ShrU32(start, c.thread, ptx.Imm(5))
-	f.MulLoU32(start, start, ptx.Imm(warpSize/rowLanes))
+	f.MulLoU32(start, start, ptx.Imm(warpSize/c.rowLanes()))
 	loop := f.Here("sum_rows")
 	f.SetpU32(ptx.GE, past, start, c.batch)
 	f.Bra(done).If(past)
@@ -140,7 +142,7 @@ func (c *samplers) writeSums() {
 		f.Bra(next).IfNot(any)
 	}
 	tau, scale, token, total := c.joinPartials(row)
-	for step := rowLanes / 2; step > 0; step /= 2 {
+	for step := c.rowLanes() / 2; step > 0; step /= 2 {
 		other := pair{f.F32(), f.F32()}
 		f.ShflSyncBflyB32(other.largest, total.largest, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
 		f.ShflSyncBflyB32(other.sum, total.sum, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
@@ -153,10 +155,10 @@ func (c *samplers) writeSums() {
 		c.writeLogSum(out, row, total, tau, first)
 	}
 	if token != nil {
-		c.writeLogProb(row, total, tau, scale, token.share(f, c.lane), first)
+		c.writeLogProb(row, total, tau, scale, token.share(f, c.lane, c.rowLanes()), first)
 	}
 	f.Place(next)
-	f.AddU32(start, start, ptx.Imm(c.plan.Pipeline.Samplers/rowLanes))
+	f.AddU32(start, start, ptx.Imm(c.plan.Pipeline.Samplers/c.rowLanes()))
 	f.Bra(loop)
 	f.Place(done)
 	c.sync()
@@ -168,9 +170,9 @@ func (c *samplers) sumRow(start ptx.B32) (row ptx.B32, first ptx.Pred) {
 	f := c.f
 	last, place := f.B32(), f.B32()
 	row, first = f.B32("sum_row"), f.Pred("first_lane")
-	f.ShrU32(row, c.lane, ptx.Imm(bits.TrailingZeros(rowLanes)))
+	f.ShrU32(row, c.lane, ptx.Imm(bits.TrailingZeros(uint(c.rowLanes()))))
 	f.AddU32(row, row, start)
-	f.AndB32(place, c.lane, ptx.Imm(rowLanes-1))
+	f.AndB32(place, c.lane, ptx.Imm(c.rowLanes()-1))
 	f.SetpU32(ptx.EQ, first, place, ptx.Imm(0))
 	f.SetpAndU32(ptx.LT, first, row, c.batch, first)
 	f.SubU32(last, c.batch, ptx.Imm(1))
@@ -202,13 +204,13 @@ func (c *samplers) sumConstants(row ptx.B32) (tau, scale ptx.F32) {
 	return tau, c.rowScale(tau)
 }
 
-// joinPartials joins every 8th of a row's partial sums, from the lane's place on, and looks among them for the row's token. The first
+// joinPartials joins a lane's share of a row's partial sums and looks among them for the row's token. The first
 // round is on its way before anything is computed.
 func (c *samplers) joinPartials(row ptx.B32) (tau, scale ptx.F32, token *found, total pair) {
 	f := c.f
 	has, cta, ctas := c.contributors(row), f.B32("cta"), f.B32("ctas")
 	f.MovB32(ctas, ptx.NctaidX)
-	f.AndB32(cta, c.lane, ptx.Imm(rowLanes-1))
+	f.AndB32(cta, c.lane, ptx.Imm(c.rowLanes()-1))
 	token = c.seek(row)
 	parts := c.loadPartials(row, cta, ctas, has, token)
 	tau, scale = c.sumConstants(row)
@@ -218,7 +220,7 @@ func (c *samplers) joinPartials(row ptx.B32) (tau, scale ptx.F32, token *found, 
 	f.MovF32(total.sum, first.sum)
 
 	more, end, start, place := f.Pred("more"), f.Label("partials_joined"), f.B32("first_cta"), f.B32("row_lane")
-	f.AndB32(place, c.lane, ptx.Imm(rowLanes-1))
+	f.AndB32(place, c.lane, ptx.Imm(c.rowLanes()-1))
 	loop := f.Here("join_partials")
 	f.SubU32(start, cta, place)
 	f.SetpU32(ptx.LT, more, start, ctas)
@@ -235,7 +237,7 @@ func (c *samplers) joinPartials(row ptx.B32) (tau, scale ptx.F32, token *found, 
 func (c *samplers) loadPartials(row, cta, ctas ptx.B32, has func(cta ptx.B32) ptx.Pred, token *found) (parts []pair) {
 	f := c.f
 	var records [][]ptx.B32
-	for range partialsAtOnce {
+	for range c.partialsAtOnce() {
 		p, there := emptyPair(f), has(cta)
 		f.SetpAndU32(ptx.LT, there, cta, ctas, there)
 		if token != nil {
@@ -243,7 +245,7 @@ func (c *samplers) loadPartials(row, cta, ctas ptx.B32, has func(cta ptx.B32) pt
 		} else {
 			f.LdGlobalV2F32([]ptx.F32{p.largest, p.sum}, c.partial(row, cta)).If(there)
 		}
-		f.AddU32(cta, cta, ptx.Imm(rowLanes))
+		f.AddU32(cta, cta, ptx.Imm(c.rowLanes()))
 		parts = append(parts, p)
 	}
 	for i, record := range records {
