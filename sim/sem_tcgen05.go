@@ -52,7 +52,7 @@ func buildTcgenDealloc(a *asm) exec {
 			return
 		}
 		for i := first; i < first+cols; i++ {
-			if t.columns[i].products > 0 || t.columns[i].loads > 0 {
+			if t.columns[i].products > 0 || t.columns[i].loads != [4]int{} || t.columns[i].stores != [4]int{} {
 				s.find(Race, -1, "frees column %d of tensor memory, which an instruction in flight uses", i)
 			}
 			t.owner[i] = 0
@@ -187,18 +187,18 @@ func (s *step) tensorMultiply(x instruction, ma, mb matrix, col int, add bool, g
 func (s *step) checkColumns(c *cta, col, n int) {
 	for i := col; i < col+n; i++ {
 		x := &c.tmem.columns[i]
-		if x.loads > 0 {
-			s.find(Race, -1, "writes column %d of tensor memory, which a tcgen05.ld in flight reads", i)
+		if x.loads != [4]int{} || x.stores != [4]int{} {
+			s.find(Race, -1, "writes column %d of tensor memory, which a tcgen05.ld or tcgen05.st in flight uses", i)
 			return
 		}
-		for _, r := range x.reads {
+		for _, r := range x.uses {
 			switch {
 			case r.w == nil || x.products > 0:
 			case r.w.tensor.before < r.at:
-				s.find(MissingFence, -1, "writes column %d of tensor memory, which warp %d read without tcgen05.fence::before_thread_sync after", i, r.w.id)
+				s.find(MissingFence, -1, "writes column %d of tensor memory, which warp %d used without tcgen05.fence::before_thread_sync after", i, r.w.id)
 				return
 			case r.w != s.w && s.w.tensor.after < r.w.tensor.before && s.w.tensor.after < r.at:
-				s.find(MissingFence, -1, "writes column %d of tensor memory, which warp %d read, without tcgen05.fence::after_thread_sync", i, r.w.id)
+				s.find(MissingFence, -1, "writes column %d of tensor memory, which warp %d used, without tcgen05.fence::after_thread_sync", i, r.w.id)
 				return
 			}
 		}
@@ -328,7 +328,7 @@ func buildTcgenLd(a *asm) exec {
 			}
 			s.w.valid[r] = allLanes
 		}
-		s.w.tensor.hold(regs, col, n, t)
+		s.w.tensor.hold(regs, col, n, lane/warpSize, t)
 	}
 }
 
@@ -343,11 +343,10 @@ func (s *step) checkLoad(col, n, lane int) {
 	t := &s.w.cta.tmem
 	for i := col; i < col+n; i++ {
 		switch x := &t.columns[i]; {
-		case x.products > 0:
-			s.find(Race, -1, "reads column %d of tensor memory, which a tcgen05.mma in flight writes", i)
+		case s.afterProducts(x, i, "reads"):
 			return
-		case x.doneAt > s.w.tensor.after:
-			s.find(MissingFence, -1, "reads column %d of tensor memory without tcgen05.fence::after_thread_sync since the product ended", i)
+		case x.stores[lane/warpSize] > 0:
+			s.find(Race, -1, "reads column %d of tensor memory, which a tcgen05.st in flight writes", i)
 			return
 		case !t.isWritten(lane, i):
 			s.find(Uninitialised, -1, "reads lane %d, column %d of tensor memory, which nobody wrote", lane, i)
@@ -356,19 +355,52 @@ func (s *step) checkLoad(col, n, lane int) {
 	}
 }
 
-// tensorLoadOp is a tcgen05.ld in flight.
+// afterProducts finds an access to a column that a product writes, or has written without a fence since.
+func (s *step) afterProducts(x *column, i int, does string) bool {
+	switch {
+	case x.products > 0:
+		s.find(Race, -1, "%s column %d of tensor memory, which a tcgen05.mma in flight writes", does, i)
+	case x.doneAt > s.w.tensor.after:
+		s.find(MissingFence, -1, "%s column %d of tensor memory without tcgen05.fence::after_thread_sync since the product ended", does, i)
+	default:
+		return false
+	}
+	return true
+}
+
+// checkStore wants products to have ended, as loads do, and those who use the same lanes. Warps of one quarter of the lanes tell
+// each other by fences.
+func (s *step) checkStore(col, n, lane int) {
+	t, quarter := &s.w.cta.tmem, lane/warpSize
+	for i := col; i < col+n; i++ {
+		x := &t.columns[i]
+		last := x.uses[quarter]
+		switch {
+		case s.afterProducts(x, i, "writes"):
+			return
+		case x.loads[quarter] > 0 || x.stores[quarter] > 0:
+			s.find(Race, -1, "writes column %d of tensor memory, which a tcgen05.ld or tcgen05.st in flight uses", i)
+			return
+		case last.w != nil && last.w != s.w && (last.w.tensor.before < last.at || s.w.tensor.after < last.at):
+			s.find(MissingFence, -1, "writes column %d of tensor memory, which warp %d used, without fences between", i, last.w.id)
+			return
+		}
+	}
+}
+
+// tensorLoadOp is a tcgen05.ld in flight, or a tcgen05.st, which keeps no registers.
 type tensorLoadOp struct {
 	regs   []slot
 	col, n int
 }
 
-func (t *tensorState) hold(regs []slot, col, n int, m *tensorMem) {
+func (t *tensorState) hold(regs []slot, col, n, quarter int, m *tensorMem) {
 	t.inFlight++
 	for _, r := range regs {
 		t.busy[r]++
 	}
 	for i := col; i < col+n; i++ {
-		m.columns[i].loads++
+		m.columns[i].loads[quarter]++
 	}
 	t.loads = append(t.loads, tensorLoadOp{regs, col, n})
 }
@@ -383,11 +415,25 @@ func buildTcgenWaitLd(*asm) exec {
 				t.busy[r]--
 			}
 			for i := op.col; i < op.col+op.n; i++ {
-				m.columns[i].loads--
-				m.columns[i].reads[s.w.id%4] = lastRead{s.w, now}
+				m.columns[i].loads[s.w.id%4]--
+				m.columns[i].uses[s.w.id%4] = lastUse{s.w, now}
 			}
 		}
 		t.loads = slices.Delete(t.loads, 0, len(t.loads))
+	}
+}
+
+func buildTcgenWaitSt(*asm) exec {
+	return func(s *step) {
+		t, m := &s.w.tensor, &s.w.cta.tmem
+		now := m.tick()
+		for _, op := range t.stores {
+			for i := op.col; i < op.col+op.n; i++ {
+				m.columns[i].stores[s.w.id%4]--
+				m.columns[i].uses[s.w.id%4] = lastUse{s.w, now}
+			}
+		}
+		t.stores = slices.Delete(t.stores, 0, len(t.stores))
 	}
 }
 
@@ -403,14 +449,16 @@ func buildTcgenSt(a *asm) exec {
 		if !ok {
 			return
 		}
-		s.checkColumns(s.w.cta, col, len(regs))
+		s.checkStore(col, len(regs), lane)
 		t := &s.w.cta.tmem
 		for i, r := range regs {
+			t.columns[col+i].stores[lane/warpSize]++
 			for l := range warpSize {
 				t.data[lane+l][col+i] = uint32(s.w.r[r][l])
 				t.markWritten(lane+l, col+i)
 			}
 		}
+		s.w.tensor.stores = append(s.w.tensor.stores, tensorLoadOp{col: col, n: len(regs)})
 	}
 }
 
@@ -428,7 +476,7 @@ func unmodelled(what string) builder {
 
 var tcgen05Semantics = map[string]builder{
 	"Tcgen05Alloc": buildTcgenAlloc, "Tcgen05Dealloc": buildTcgenDealloc, "Tcgen05RelinquishAllocPermit": buildRelinquish,
-	"Tcgen05WaitLd": buildTcgenWaitLd, "Tcgen05WaitSt": nothing, "Tcgen05FenceBeforeThreadSync": buildTcgenBefore,
+	"Tcgen05WaitLd": buildTcgenWaitLd, "Tcgen05WaitSt": buildTcgenWaitSt, "Tcgen05FenceBeforeThreadSync": buildTcgenBefore,
 	"Tcgen05FenceAfterThreadSync": buildTcgenAfter, "Tcgen05Commit": buildTcgenCommit, "Tcgen05Mma": buildTcgenMma,
 	"Tcgen05MmaTMem": unmodelled("A in tensor memory"), "Tcgen05Cp": unmodelled("tcgen05.cp"), "Tcgen05ShiftDown": unmodelled("tcgen05.shift"),
 	"Tcgen05Ld32x32b": buildTcgenLd, "Tcgen05Ld16x64b": buildTcgenLd, "Tcgen05Ld16x128b": buildTcgenLd, "Tcgen05Ld16x256b": buildTcgenLd,

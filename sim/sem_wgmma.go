@@ -10,6 +10,7 @@ type tensorState struct {
 	open     []*product
 	groups   [][]*product // committed, oldest first
 	loads    []tensorLoadOp
+	stores   []tensorLoadOp
 	after    uint64 // clock of tensor memory at the last tcgen05.fence::after_thread_sync
 	before   uint64 // and ::before_thread_sync
 }

@@ -24,14 +24,14 @@ type tensorMem struct {
 
 // column is what is known of accesses to a column.
 type column struct {
-	products int    // in flight
-	loads    int    // in flight
-	doneAt   uint64 // clock when the last product ended
-	reads    [4]lastRead
+	products      int    // in flight
+	loads, stores [4]int // in flight, of a quarter of the lanes
+	doneAt        uint64 // clock when the last product ended
+	uses          [4]lastUse
 }
 
-// lastRead is the last finished load from a quarter of the lanes.
-type lastRead struct {
+// lastUse is the last finished load from a quarter of the lanes, or store.
+type lastUse struct {
 	w  *warp
 	at uint64
 }
