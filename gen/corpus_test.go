@@ -329,10 +329,32 @@ var drawsCorpus = sync.OnceValues(func() (corpus, error) {
 	return emit(rs)
 })
 
+// editCorpus is kernels that change single logits: with every kind of edit, alone and beside as much as there is, where one product is
+// sampled and where several are, and where registers are fewest.
+var editCorpus = sync.OnceValues(func() (corpus, error) {
+	raw, all := computation(ir.Gumbel, "softcap=30,bias=sparse,penalties,bias-last,ids,mask,temperature", true),
+		computation(ir.Gumbel, "scale=0.5,softcap=30,bias=rows,penalties,bias-last,ids,mask,temperature", true)
+	raw.LogProb, raw.Slots = ir.RawLogProb, true
+	all.LogProb, all.LogSumExp, all.Slots = ir.ProcessedLogProb, true, true
+	narrow := computation(ir.Gumbel, "bias=sparse,penalties,ids,temperature", true)
+	narrow.Truncation = ir.Truncation{TopK: true, TopP: true, MinP: true}
+	var rs []Request
+	for _, c := range []ir.Computation{
+		computation(ir.Greedy, "penalties", false), summed(computation(ir.Grouped, "bias=sparse,penalties,ids,mask,temperature", false)), raw, all, narrow,
+	} {
+		for _, batch := range []int{8, 64, 256} {
+			for _, a := range arch.All() {
+				rs = append(rs, Request{Arch: a, Computation: c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: batch})
+			}
+		}
+	}
+	return emit(rs)
+})
+
 // everything is all the variants that the tests look at, in a fixed order; in short mode those of some models.
 func everything(t testing.TB) []variant {
 	t.Helper()
-	all, parts := corpus{}, []func() (corpus, error){presetCorpus, tileCorpus, flagCorpus, extrasCorpus, truncationCorpus, drawsCorpus}
+	all, parts := corpus{}, []func() (corpus, error){presetCorpus, tileCorpus, flagCorpus, extrasCorpus, truncationCorpus, drawsCorpus, editCorpus}
 	if testing.Short() {
 		parts = parts[:1]
 	}

@@ -14,7 +14,7 @@ import (
 // TestGolden holds a handful of kernels against testdata, so that no change to emitted code goes unseen. Between them they
 // have every part of the skeletons: one group of columns and many, one CTA and a cluster, even registers and shares, and
 // every transform; blocks scored as a whole, sums in the epilogue and in a pass of their own, and log-probabilities of what is
-// compared and of what is not, slots, rows that are narrowed, and rows that draw several tokens.
+// compared and of what is not, slots, rows that are narrowed, rows that draw several tokens, and rows whose single logits are changed.
 func TestGolden(t *testing.T) {
 	greedy := request(1, "none")
 	greedy.Computation.Sampler = ir.Greedy
@@ -36,6 +36,8 @@ func TestGolden(t *testing.T) {
 	drawn, drawn100 := request(8, "temperature"), request(16, "mask,temperature")
 	drawn.Computation.Draws, drawn.Computation.MaxDraws = ir.WithReplacement, ir.MaxDraws
 	drawn100.Arch, drawn100.Computation.Draws, drawn100.Computation.MaxDraws = arch.SM100, ir.WithoutReplacement, ir.MaxDraws
+	edited, edited100 := request(8, "bias=sparse,penalties,ids,temperature"), request(32, "softcap=30,bias=sparse,penalties,bias-last,ids,mask,temperature")
+	edited100.Arch, edited100.Computation.LogProb, edited100.Computation.Slots = arch.SM100, ir.RawLogProb, true
 	files := map[string][]byte{}
 	for _, r := range []Request{
 		greedy,
@@ -53,6 +55,8 @@ func TestGolden(t *testing.T) {
 		narrow100,
 		drawn,
 		drawn100,
+		edited,
+		edited100,
 	} {
 		a, err := Emit(r)
 		require.NoError(t, err)

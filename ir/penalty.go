@@ -27,15 +27,15 @@ type Penalty struct {
 // NoPenalty leaves every token alone.
 var NoPenalty = Penalty{Repetition: 1}
 
-// Repetition penalties and their reciprocals are normal numbers.
+// Bounds of repetition penalties: they and their reciprocals are normal numbers.
 const (
-	minRepetition = 0x1p-126
-	maxRepetition = 0x1p126
+	MinRepetition = 0x1p-126
+	MaxRepetition = 0x1p126
 )
 
 // ValidRepetition reports a repetition penalty that has no meaning.
 func ValidRepetition(r float32) error {
-	if !(r >= minRepetition && r <= maxRepetition) {
+	if !(r >= MinRepetition && r <= MaxRepetition) {
 		return errors.New("a number from 2^-126 to 2^126 (1 is off)")
 	}
 	return nil

@@ -125,6 +125,14 @@ func pointer(name string, value func(l *Launcher, a *DeviceArgs) uint64) setter 
 	}
 }
 
+// optional is a pointer that may be 0.
+func optional(value func(a *DeviceArgs) uint64) setter {
+	return func(_ *Launcher, p *driver.Params, i int, a *DeviceArgs) error {
+		p.SetPtr(i, driver.DevicePtr(value(a)))
+		return nil
+	}
+}
+
 // inWorkspace and inCollection set a parameter to its place in the launcher's memory.
 func inWorkspace(param string) setter {
 	return pointer(param, func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.workspace(param)) })
@@ -184,6 +192,30 @@ var setters = map[string]setter{
 	templates.ParamMask:              pointer("mask", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Mask }),
 	templates.ParamMaskStride:        scalar(func(_ *Launcher, a *DeviceArgs) int { return a.MaskStride }),
 	templates.ParamMaskWords:         scalar(func(_ *Launcher, a *DeviceArgs) int { return a.MaskWords }),
+	templates.ParamBiasSpans:         optional(func(a *DeviceArgs) uint64 { return a.BiasLists.Spans }),
+	templates.ParamBiasSpanStride:    stride(func(a *DeviceArgs) bool { return !a.BiasLists.One }),
+	templates.ParamBiasEntries:       optional(func(a *DeviceArgs) uint64 { return a.BiasLists.Entries }),
+	templates.ParamBiasEntryCount:    scalar(func(_ *Launcher, a *DeviceArgs) int { return a.BiasLists.Count }),
+	templates.ParamCountSpans:        optional(func(a *DeviceArgs) uint64 { return a.CountLists.Spans }),
+	templates.ParamCountSpanStride:   stride(func(a *DeviceArgs) bool { return !a.CountLists.One }),
+	templates.ParamCountEntries:      optional(func(a *DeviceArgs) uint64 { return a.CountLists.Entries }),
+	templates.ParamCountEntryCount:   scalar(func(_ *Launcher, a *DeviceArgs) int { return a.CountLists.Count }),
+	templates.ParamAllowSpans:        optional(func(a *DeviceArgs) uint64 { return a.AllowIDs.Spans }),
+	templates.ParamAllowSpanStride:   stride(func(a *DeviceArgs) bool { return !a.AllowIDs.One }),
+	templates.ParamAllowIDs:          optional(func(a *DeviceArgs) uint64 { return a.AllowIDs.Entries }),
+	templates.ParamAllowIDCount:      scalar(func(_ *Launcher, a *DeviceArgs) int { return a.AllowIDs.Count }),
+	templates.ParamBanSpans:          optional(func(a *DeviceArgs) uint64 { return a.BanIDs.Spans }),
+	templates.ParamBanSpanStride:     stride(func(a *DeviceArgs) bool { return !a.BanIDs.One }),
+	templates.ParamBanIDs:            optional(func(a *DeviceArgs) uint64 { return a.BanIDs.Entries }),
+	templates.ParamBanIDCount:        scalar(func(_ *Launcher, a *DeviceArgs) int { return a.BanIDs.Count }),
+	templates.ParamRepetition:        optional(func(a *DeviceArgs) uint64 { return a.Repetition }),
+	templates.ParamRepetitionStride:  stride(func(a *DeviceArgs) bool { return !a.OneRepetition }),
+	templates.ParamFrequency:         optional(func(a *DeviceArgs) uint64 { return a.Frequency }),
+	templates.ParamFrequencyStride:   stride(func(a *DeviceArgs) bool { return !a.OneFrequency }),
+	templates.ParamPresence:          optional(func(a *DeviceArgs) uint64 { return a.Presence }),
+	templates.ParamPresenceStride:    stride(func(a *DeviceArgs) bool { return !a.OnePresence }),
+	templates.ParamTokenCounts:       optional(func(a *DeviceArgs) uint64 { return a.TokenCounts }),
+	templates.ParamTokenCountStride:  scalar(func(_ *Launcher, a *DeviceArgs) int { return a.TokenCountStride }),
 	templates.ParamTopK:              pointer("top-k", func(_ *Launcher, a *DeviceArgs) uint64 { return a.TopK }),
 	templates.ParamTopKStride:        stride(func(a *DeviceArgs) bool { return !a.OneTopK }),
 	templates.ParamTopP:              pointer("top-p", func(_ *Launcher, a *DeviceArgs) uint64 { return a.TopP }),

@@ -41,6 +41,15 @@ type DeviceArgs struct {
 	MaskStride int
 	MaskWords  int
 
+	// What changes single logits, where the plan's chain does (docs/parameters.md, section 6). Addresses may be 0: there is none then.
+	BiasLists                                DeviceLists // entries are an id (i32) and a value (f32)
+	Repetition, Frequency, Presence          uint64      // f32; off where there are none
+	OneRepetition, OneFrequency, OnePresence bool
+	CountLists                               DeviceLists // entries are an id (i32) and a count (u32)
+	TokenCounts                              uint64      // u32, [V] or [Batch, TokenCountStride]; where there are any, lists of counts are not looked at
+	TokenCountStride                         int
+	AllowIDs, BanIDs                         DeviceLists // entries are ids (i32)
+
 	TopK                      uint64 // i32
 	TopP, MinP                uint64 // f32
 	OneTopK, OneTopP, OneMinP bool
@@ -55,6 +64,16 @@ type DeviceArgs struct {
 	LogProbs       uint64 // f32, out
 	Draws          uint64 // i32, out: [Batch, MaxDraws], -1 behind a row's last
 	DrawScores     uint64 // f32, out, of draws without replacement: NaN behind a row's last
+}
+
+// DeviceLists are lists of the rows, or slots, in one array. Spans are 2 u32 for each: its first entry and their number, or 2^32 - 1
+// for no list. Entries have 4 bytes, or 8 where they are pairs, and rise by id. A row with a list that leaves the array or the
+// vocabulary, or that does not rise, fails (bad-parameter).
+type DeviceLists struct {
+	Spans   uint64
+	One     bool // one span serves every row
+	Entries uint64
+	Count   int // of all entries
 }
 
 // Launcher launches a plan's kernels on streams of the caller's. It owns the workspace, so that launches of one Launcher
@@ -348,6 +367,9 @@ func (l *Launcher) check(a *DeviceArgs) error {
 	if err := checkStride("mask stride", a.MaskStride); err != nil {
 		return err
 	}
+	if err := checkLists(a); err != nil {
+		return err
+	}
 	if a.SlotCount < 0 || a.SlotCount > math.MaxInt32 {
 		return &InputError{"slot count", fmt.Sprintf("want 0 to %d", math.MaxInt32), a.SlotCount}
 	}
@@ -356,6 +378,25 @@ func (l *Launcher) check(a *DeviceArgs) error {
 		return &InputError{"mask stride", "want 0 or the words of a row", a.MaskStride}
 	}
 	return nil
+}
+
+// checkLists holds what changes single logits to what kernels take.
+func checkLists(a *DeviceArgs) error {
+	for _, l := range []struct {
+		name  string
+		lists *DeviceLists
+		align uint64
+	}{{"bias lists", &a.BiasLists, 8}, {"count lists", &a.CountLists, 8}, {"allowed ids", &a.AllowIDs, 4}, {"banned ids", &a.BanIDs, 4}} {
+		switch {
+		case l.lists.Count < 0 || l.lists.Count > math.MaxUint32:
+			return &InputError{l.name, fmt.Sprintf("want 0 to %d entries", uint32(math.MaxUint32)), l.lists.Count}
+		case l.lists.Count > 0 && l.lists.Entries == 0:
+			return &InputError{l.name, "the entries have no device address", nil}
+		case l.lists.Spans%8 != 0 || l.lists.Entries%l.align != 0:
+			return &InputError{l.name, fmt.Sprintf("want spans at a multiple of 8 bytes, and entries at one of %d", l.align), fmt.Sprintf("%#x and %#x", l.lists.Spans, l.lists.Entries)}
+		}
+	}
+	return checkStride("token count stride", a.TokenCountStride)
 }
 
 // maxStride keeps a row's distance in bytes within the kernels' 32 bits.

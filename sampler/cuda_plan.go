@@ -98,6 +98,9 @@ func (p *cudaPlan) give(s *slot) {
 }
 
 func (p *cudaPlan) sample(ctx context.Context, b *batch) (*Result, error) {
+	if p.spec.Chain.Edits() {
+		b.edited = b.edits()
+	}
 	s, err := p.take()
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/templates"
 )
 
 // slot is what one call of Sample needs to itself: a stream, a launcher, device memory for the arguments and results,
@@ -58,8 +59,9 @@ func (s *slot) close() error {
 type layout struct {
 	hidden, slots, seeds, pos, temp, bias, mask int // offsets of inputs, in bytes
 	topK, topP, minP, drawCounts                int
-	inputs                                      int // size of the inputs
-	tokens, status, scores, lse, logProbs       int // offsets of results
+	edits                                       []int // of what changes single logits, in the order of edits.arrays
+	inputs                                      int   // size of the inputs
+	tokens, status, scores, lse, logProbs       int   // offsets of results
 	passes, draws, drawScores                   int
 	total                                       int
 }
@@ -79,6 +81,9 @@ func (b *batch) layout(ld, mostDraws int) layout {
 	p := &b.params
 	l.topK, l.topP, l.minP = place(4*len(p.TopK)), place(4*len(p.TopP)), place(4*len(p.MinP))
 	l.drawCounts = place(4 * len(b.drawCounts))
+	for _, a := range b.edited.arrays(p) {
+		l.edits = append(l.edits, place(len(a.data)))
+	}
 	l.inputs = end
 	for _, at := range []*int{&l.tokens, &l.status, &l.scores, &l.lse, &l.logProbs, &l.passes} {
 		*at = place(4 * b.rows)
@@ -174,11 +179,14 @@ func (s *slot) stage(b *batch, l layout, ld int) {
 	copy(mem[l.topP:], asBytes(b.params.TopP))
 	copy(mem[l.minP:], asBytes(b.params.MinP))
 	copy(mem[l.drawCounts:], asBytes(b.drawCounts))
+	for i, a := range b.edited.arrays(&b.params) {
+		copy(mem[l.edits[i]:], a.data)
+	}
 }
 
 func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
 	at := func(offset int) uint64 { return uint64(s.dev.Ptr()) + uint64(offset) }
-	return &DeviceArgs{
+	args := &DeviceArgs{
 		Batch: b.rows, Hidden: at(l.hidden), HiddenLD: ld,
 		Slots: at(l.slots), SlotCount: b.params.SlotCount,
 		Seeds: at(l.seeds), OneSeed: len(b.seeds) == 1, Positions: at(l.pos), OnePosition: len(b.pos) == 1,
@@ -192,6 +200,29 @@ func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
 		Tokens: at(l.tokens), Status: at(l.status), Scores: at(l.scores), LogSumExp: at(l.lse), LogProbs: at(l.logProbs), Passes: at(l.passes),
 		Draws: at(l.draws), DrawScores: at(l.drawScores),
 	}
+	args.addEdits(b, l, at)
+	return args
+}
+
+// addEdits fills in where what changes single logits lies, as far as there is any.
+func (a *DeviceArgs) addEdits(b *batch, l layout, at func(offset int) uint64) {
+	e, p, places := &b.edited, &b.params, map[string]uint64{}
+	for i, array := range e.arrays(p) {
+		if len(array.data) > 0 {
+			places[array.param] = at(l.edits[i])
+		}
+	}
+	lists := func(x *packedLists, spans, entries string) DeviceLists {
+		return DeviceLists{Spans: places[spans], One: len(x.spans) == 2, Entries: places[entries], Count: x.count}
+	}
+	a.BiasLists = lists(&e.bias, templates.ParamBiasSpans, templates.ParamBiasEntries)
+	a.CountLists = lists(&e.counts, templates.ParamCountSpans, templates.ParamCountEntries)
+	a.AllowIDs = lists(&e.allow, templates.ParamAllowSpans, templates.ParamAllowIDs)
+	a.BanIDs = lists(&e.ban, templates.ParamBanSpans, templates.ParamBanIDs)
+	a.Repetition, a.OneRepetition = places[templates.ParamRepetition], len(p.Repetition) == 1
+	a.Frequency, a.OneFrequency = places[templates.ParamFrequency], len(p.Frequency) == 1
+	a.Presence, a.OnePresence = places[templates.ParamPresence], len(p.Presence) == 1
+	a.TokenCounts, a.TokenCountStride = places[templates.ParamTokenCounts], p.CountStride
 }
 
 // result reads the results out of the staging memory.

@@ -94,6 +94,11 @@ func timedPlans(t *testing.T, dev *Device, head *Head, hidden uint64, batch int)
 }
 
 func timedPlan(t *testing.T, dev *Device, head *Head, spec Spec, name string, hidden uint64, batch int) *contender {
+	return timedArgs(t, dev, head, spec, name, hidden, batch, func(*DeviceArgs) {})
+}
+
+// timedArgs is timedPlan for launches with more arguments.
+func timedArgs(t *testing.T, dev *Device, head *Head, spec Spec, name string, hidden uint64, batch int, more func(a *DeviceArgs)) *contender {
 	plan, err := head.Plan(context.Background(), spec)
 	require.NoError(t, err, name)
 	t.Cleanup(func() { plan.Close() })
@@ -112,6 +117,7 @@ func timedPlan(t *testing.T, dev *Device, head *Head, spec Spec, name string, hi
 		args.DrawCounts, args.OneDrawCount = upload(t, dev, []int32{int32(n)}), true
 		args.Draws, args.DrawScores = upload(t, dev, make([]int32, n*batch)), upload(t, dev, make([]float32, n*batch))
 	}
+	more(args)
 	return &contender{name: name + " " + l.plan.list[l.plan.widths.choose(batch)].Manifest.Tile.Name, batch: batch, launch: func(s *driver.Stream) error {
 		return l.Launch(s.Handle(), args)
 	}}

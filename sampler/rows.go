@@ -121,6 +121,7 @@ type batch struct {
 	maskRow    int // stride; 0 for one mask
 	words      int
 	drawCounts []int32 // 1 or rows; nil for plans of single draws
+	edited     edits   // of a chain with edits, on devices with kernels
 	params     Rows    // as given, and checked: what stands in no field above
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -234,6 +235,9 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamMaxDraws:   uint32(p.spec.MaxDraws),
 		templates.ParamBiasStride: uint32(b.biasRow), templates.ParamMaskStride: uint32(b.maskRow), templates.ParamMaskWords: uint32(b.words),
 	}
+	if p.spec.Chain.Edits() {
+		m.addEdits(b, put)
+	}
 	return m
 }
 
@@ -263,6 +267,18 @@ func (m *simMemory) addCollection(b *batch, put func(name string, data []byte) u
 	}{{templates.ParamCandidates, n * manifest.RowCandidates * manifest.CandidateBytes}, {templates.ParamBounds, 4 * n}, {templates.ParamMasses, 8 * n}, {templates.ParamPivots, 16 * n * manifest.RowPivots}} {
 		p[scratch.param] = m.memory.Alloc(scratch.param, scratch.bytes).Addr
 	}
+}
+
+// addEdits adds what single logits are changed by.
+func (m *simMemory) addEdits(b *batch, put func(name string, data []byte) uint64) {
+	e := b.edits()
+	for _, a := range e.arrays(&b.params) {
+		m.launch.Pointers[a.param] = 0
+		if len(a.data) > 0 {
+			m.launch.Pointers[a.param] = put(a.param, a.data)
+		}
+	}
+	maps.Copy(m.launch.Scalars, e.scalars(&b.params))
 }
 
 // complete reports results that the kernel has not written.

@@ -8,7 +8,7 @@ import (
 
 // features are those that the skeletons build.
 var features = map[ir.Feature]bool{ir.FeatureTopK: true, ir.FeatureTopP: true, ir.FeatureMinP: true, ir.FeatureLogProb: true, ir.FeatureSlots: true,
-	ir.FeatureDraws: true}
+	ir.FeatureDraws: true, ir.FeatureSparseBias: true, ir.FeaturePenalties: true, ir.FeatureIDs: true}
 
 // UnsupportedError names a feature that no kernel has.
 type UnsupportedError struct {
@@ -30,6 +30,7 @@ func Supports(c ir.Computation) error {
 			return &UnsupportedError{f}
 		}
 	}
+	unedited := c.Chain.Edits() && c.Sums() && c.Summed() != c
 	switch {
 	case c.Truncation.Any() && c.Sampler != ir.Gumbel:
 		return &UnsupportedError{ir.Feature("truncation with the " + c.Sampler.String() + " sampler")}
@@ -49,6 +50,10 @@ func Supports(c ir.Computation) error {
 		return &UnsupportedError{"several draws of a row with slots"}
 	case c.LogSumExp && c.Summed() != c:
 		return &UnsupportedError{sumsTwice}
+	case unedited && (c.Chain.Bias == ir.BiasVector || c.Chain.Bias == ir.BiasMatrix):
+		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities beside penalties or lists of ids and a dense bias")}
+	case unedited && c.Sampler == ir.Grouped:
+		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities of edited logits with the grouped sampler")}
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ type sumGraphs struct {
 	exponent, power, rescaled, logSum, logProb *ir.Graph
 }
 
-func newSumGraphs(c ir.Computation) sumGraphs {
-	s := c.Summed()
+// newSumGraphs makes the graphs of what a computation adds up.
+func newSumGraphs(c, s ir.Computation) sumGraphs {
 	return sumGraphs{base: ir.Base(s), counted: ir.Counted(s), exponent: ir.Exponent(s), power: ir.Power(), rescaled: ir.Rescaled(s), logSum: ir.LogSum(c),
 		logProb: ir.LogProbability(c)}
 }
@@ -46,13 +46,25 @@ const sumBytes = 4
 func (c *skeleton) summing() bool { return c.c.AddsUp() && !c.options.Further }
 
 // scaledSums reports whether rows have a scale of their own.
-func (c *skeleton) scaledSums() bool { return c.summing() && c.c.Summed().RowScales() }
+func (c *skeleton) scaledSums() bool { return c.summing() && c.addedUp().RowScales() }
 
 // logProbs reports whether the kernel gives tokens' log-probabilities.
 func (c *skeleton) logProbs() bool { return c.c.LogProb != ir.NoLogProb }
 
 // sumsApart reports whether what is added up are not the scores without noise that are compared.
-func (c *skeleton) sumsApart() bool { return c.summing() && c.c.Summed() != c.c }
+func (c *skeleton) sumsApart() bool { return c.summing() && c.whole.Summed() != c.whole }
+
+// addedUp is the computation whose scores without noise are added up. What all logits take before some are edited is behind them.
+func (c *skeleton) addedUp() ir.Computation {
+	s := c.whole.Summed()
+	if s == c.whole {
+		return c.c
+	}
+	if c.editing() {
+		s.Chain.Scale, s.Chain.Softcap = 0, 0
+	}
+	return s
+}
 
 // scanSums is the scan of a group that is only added up.
 func (c *samplers) scanSums(g group) []scanned {

@@ -30,6 +30,30 @@ const (
 	ParamMask              = "mask"
 	ParamMaskStride        = "mask_stride"
 	ParamMaskWords         = "mask_words"
+	ParamBiasSpans         = "bias_spans"
+	ParamBiasSpanStride    = "bias_span_stride"
+	ParamBiasEntries       = "bias_entries"
+	ParamBiasEntryCount    = "bias_entry_count"
+	ParamRepetition        = "repetition"
+	ParamRepetitionStride  = "repetition_stride"
+	ParamFrequency         = "frequency"
+	ParamFrequencyStride   = "frequency_stride"
+	ParamPresence          = "presence"
+	ParamPresenceStride    = "presence_stride"
+	ParamCountSpans        = "count_spans"
+	ParamCountSpanStride   = "count_span_stride"
+	ParamCountEntries      = "count_entries"
+	ParamCountEntryCount   = "count_entry_count"
+	ParamTokenCounts       = "token_counts"
+	ParamTokenCountStride  = "token_count_stride"
+	ParamAllowSpans        = "allow_spans"
+	ParamAllowSpanStride   = "allow_span_stride"
+	ParamAllowIDs          = "allow_ids"
+	ParamAllowIDCount      = "allow_id_count"
+	ParamBanSpans          = "ban_spans"
+	ParamBanSpanStride     = "ban_span_stride"
+	ParamBanIDs            = "ban_ids"
+	ParamBanIDCount        = "ban_id_count"
 	ParamTokens            = "tokens"
 	ParamStatus            = "status"
 	ParamScores            = "scores"
@@ -77,6 +101,7 @@ type params struct {
 	bias, biasStride               ptx.Param
 	mask, maskStride, maskWords    ptx.Param
 
+	edits                                     editParams
 	filters                                   filterParams
 	several                                   drawParams
 	marks, counts, candidates, bounds, masses ptx.Param
@@ -111,6 +136,7 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 		s.temperature, s.temperatureStride = s.rows(ParamTemperature, "f32", ParamTemperatureStride)
 	}
 	s.addBiasAndMask(c)
+	s.addEdits(c.Chain)
 	s.addFilters(c)
 	s.several = s.drawParams(c)
 	s.tokens = s.pointer(ParamTokens, "i32", "batch", "write")

@@ -9,7 +9,7 @@ import (
 const (
 	warpSize = 32
 	fullWarp = 0xFFFFFFFF
-	// entryBytes is a candidate that waits: its logit, its id, and its column of the tile.
+	// entryBytes is a candidate that waits: its logit, its id, its column of the tile, and its logit before edits where that matters.
 	entryBytes = 16
 )
 
@@ -95,10 +95,16 @@ func (c *samplers) push(g group, elements []scanned, hits, pending ptx.B32) {
 	f.AddU32(column, column, g.columns)
 	f.AddU32(id, id, g.id)
 
-	mine, p, lanes := f.B32(), f.Pred("mine"), f.B32("lanes")
+	mine, p := f.B32(), f.Pred("mine")
 	f.ShrU32(mine, hits, index)
 	f.AndB32(mine, mine, ptx.Imm(1))
 	f.SetpU32(ptx.NE, p, mine, ptx.Imm(0))
+	c.enqueue(z, z, id, column, p)
+}
+
+// enqueue has the tokens of the lanes where p holds wait: unedited are their logits before the edits.
+func (c *samplers) enqueue(z, unedited ptx.F32, id, column ptx.B32, p ptx.Pred) {
+	f, lanes := c.f, c.f.B32("lanes")
 	f.VoteSyncBallotB32(lanes, p, ptx.Imm(fullWarp))
 	before, addr, bits := f.B32(), f.B32("entry"), f.B32()
 	f.MovB32(before, ptx.LanemaskLt)
@@ -107,7 +113,12 @@ func (c *samplers) push(g group, elements []scanned, hits, pending ptx.B32) {
 	f.AddU32(before, before, c.count)
 	f.MadLoU32(addr, before, ptx.Imm(entryBytes), c.queue)
 	f.MovB32(bits, z)
-	f.StSharedV4B32(addr.Off(c.plan.Storage.Queue), []ptx.B32{bits, id, column, column}).If(p)
+	entry := []ptx.B32{bits, id, column, column}
+	if c.keepsUnedited() {
+		entry[3] = f.B32()
+		f.MovB32(entry[3], unedited)
+	}
+	f.StSharedV4B32(addr.Off(c.plan.Storage.Queue), entry).If(p)
 	f.PopcB32(lanes, lanes)
 	f.AddU32(c.count, c.count, lanes)
 }
@@ -177,6 +188,10 @@ func (c *samplers) refine() {
 	}
 	raised := c.commit(column, key)
 	if c.logProbs() {
+		if c.keepsUnedited() {
+			in.f[ir.InLogit] = f.F32("z_unedited")
+			f.MovB32(in.f[ir.InLogit], entry[3])
+		}
 		c.noteToken(column, key, raised, id, c.summedScore(in))
 	}
 }

@@ -26,11 +26,16 @@ func (c *samplers) changeRows(column ptx.B32, past ptx.Pred, finish *ptx.Label) 
 	if c.collecting() {
 		c.beginLists()
 	}
+	c.beginEdits()
 	c.eachRow(c.thread, c.plan.Pipeline.Samplers, c.column, "prepare_row", c.prepareRow)
-	if c.collecting() {
+	switch {
+	case c.collecting():
 		c.agreeOnLists()
-	} else {
+	case !c.editing():
 		c.sync()
+	}
+	if c.editing() {
+		c.agreeOnEdits()
 	}
 	f.Place(ready)
 }
@@ -126,6 +131,7 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	if c.c.Chain.Temperature {
 		c.rowTemperature(place, r.alpha, r.tau, high, low)
 	}
+	c.prepareEdits(place, high, low)
 	sumTau := r.tau
 	switch {
 	case c.several():

@@ -20,6 +20,7 @@ type samplers struct {
 	seedStride, posStride     ptx.B32
 	tempStride, draw, tagWord ptx.B32
 
+	edited      ptx.Pred // any row of the tile is edited
 	lists, adds ptx.Pred // any row of the tile has a list; any needs its mass
 	early       ptx.B32  // 1 until the CTA has seen its first tile
 	surveys     ptx.Pred // any row of the tile is surveyed

@@ -20,7 +20,8 @@ type skeleton struct {
 	f       *ptx.Func
 	t       tiling.Tile
 	plan    *tiling.Plan
-	c       ir.Computation
+	c       ir.Computation // behind the edits
+	whole   ir.Computation // with them
 	score   *ir.Graph
 	base    *ir.Graph
 	logit   *ir.Graph
@@ -73,8 +74,10 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	if plan.Tile.Cluster > 1 {
 		f.Reqnctapercluster(plan.Tile.Cluster, 1, 1)
 	}
-	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, options: o, shared: shared,
-		score: ir.Score(c), base: ir.Base(c), logit: ir.Logit(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, c, o), done: f.Label("done")}
+	whole := c
+	c.Chain = c.Chain.Unedited()
+	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, whole: whole, options: o, shared: shared,
+		score: ir.Score(c), base: ir.Base(c), logit: ir.Logit(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, whole, o), done: f.Label("done")}
 	if o.Further {
 		k.gone = f.Label("gone")
 	}
@@ -82,7 +85,7 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 		k.grouped = groupedGraphs{term: ir.BlockTerm(c), block: ir.BlockScore(c), race: ir.Race(c)}
 	}
 	if c.AddsUp() {
-		k.sum = newSumGraphs(c)
+		k.sum = newSumGraphs(c, k.addedUp())
 	}
 	return k, m, shared
 }

@@ -34,6 +34,7 @@ func (k *sm100) sampler() {
 	b := k.newRing(0)
 	c.eachItem("sample_item", func(s span) {
 		t := c.newTile(s)
+		c.locate(s)
 		shared := c.publishBests()
 		c.serveMarks()
 		c.fetchBests(shared)
@@ -42,6 +43,13 @@ func (k *sm100) sampler() {
 		k.wait(slot.Off(k.fullTile(0)), b.phase, "wait_tile_full")
 		f.Tcgen05FenceAfterThreadSync()
 		c.adoptBests(shared)
+		if c.editing() {
+			c.edit(c.logits(s, t, b.stage), func() {
+				if c.keepsUnedited() {
+					c.sumGroups(t, b.stage)
+				}
+			})
+		}
 		c.epilogue(t, b.stage)
 		f.Tcgen05FenceBeforeThreadSync()
 		leader := f.Pred("leader")
@@ -112,17 +120,25 @@ func (c *tensorSampler) newTile(s span) *laneTile {
 func (c *tensorSampler) epilogue(t *laneTile, buffer ptx.B32) {
 	c.f.Comment("Epilogue: transform, bound and compare.")
 	c.seedBests(func(body func(g group)) { c.eachGroup(t, buffer, "floor_group", body) })
-	if c.summing() { // in a pass of its own: with what the comparison keeps of 16 columns there are not registers enough
-		c.whereAdding(func() {
-			c.eachGroup(t, buffer, "sum_group", func(g group) { c.addUpAll(g, c.scanSums(g)) })
-		})
+	if c.summing() && !c.keepsUnedited() {
+		c.whereAdding(func() { c.sumGroups(t, buffer) })
 	}
 	c.whereSurveying(func() { c.eachGroup(t, buffer, "survey_group", c.survey) })
 	c.eachGroup(t, buffer, "epilogue_group", c.compare)
 }
 
+// sumGroups adds the tile up in a pass of its own: with what the comparison keeps of 16 columns there are not registers enough.
+func (c *tensorSampler) sumGroups(t *laneTile, buffer ptx.B32) {
+	c.eachGroup(t, buffer, "sum_group", func(g group) { c.addUpAll(g, c.scanSums(g)) })
+}
+
 // eachGroup runs body for groups of columns; two warps that share lanes take turns.
 func (c *tensorSampler) eachGroup(t *laneTile, buffer ptx.B32, name string, body func(g group)) {
+	c.visitGroups(t, buffer, name, body, nil)
+}
+
+// visitGroups is eachGroup, with something to do with the address and the logits of a group after body, if not nil.
+func (c *tensorSampler) visitGroups(t *laneTile, buffer ptx.B32, name string, body func(g group), after func(at ptx.B32, raw []ptx.B32)) {
 	f := c.f
 	step := lanesGroup * c.plan.Pipeline.Samplers / 128
 	columns, next, last := f.B32("columns"), f.B32("next_columns"), f.Pred("last_group")
@@ -138,6 +154,9 @@ func (c *tensorSampler) eachGroup(t *laneTile, buffer ptx.B32, name string, body
 	f.AddU32(next, columns, ptx.Imm(step))
 	f.SetpU32(ptx.GE, last, next, ptx.Imm(c.t.N))
 	body(c.groupOf(t, raw, columns, codes, &last))
+	if after != nil {
+		after(address, raw)
+	}
 	f.MovB32(columns, next)
 	f.AddU32(address, address, ptx.Imm(step))
 	f.AddU32(codes, codes, ptx.Imm(codeRun))

@@ -45,6 +45,7 @@ func (k *sm90) consumer() {
 
 	c.eachItem("consume_item", func(s span) {
 		tiles := c.newTiles(s)
+		c.locate(s)
 		shared := c.publishBests()
 		c.multiply(s.rows, func() {
 			c.serveMarks()
@@ -52,6 +53,9 @@ func (k *sm90) consumer() {
 			c.drawTile(s.row)
 		})
 		c.adoptBests(shared)
+		if c.editing() {
+			c.edit(c.logits(s, tiles), func() { c.sumUnedited(tiles) })
+		}
 		c.epilogue(tiles)
 	}, c.passItem)
 }

@@ -88,12 +88,8 @@ func (c *consumer) epilogue(t tiles) {
 	if c.cheap() {
 		c.findGroups(t, hit)
 	}
-	if c.summing() && c.sums.apart {
-		c.whereAdding(func() {
-			every := f.B32("groups")
-			f.MovB32(every, all)
-			c.eachGroup(t, every, "sum_group", func(g group) { c.addUpAll(g, c.scanSums(g)) })
-		})
+	if c.summing() && c.sums.apart && !c.keepsUnedited() {
+		c.whereAdding(func() { c.sumGroups(t) })
 	}
 	c.whereSurveying(func() {
 		every := f.B32("groups")
@@ -101,6 +97,25 @@ func (c *consumer) epilogue(t tiles) {
 		c.eachGroup(t, every, "survey_group", c.survey)
 	})
 	c.eachGroup(t, hit, "epilogue_group", c.compare)
+}
+
+// sumGroups adds the tile up in a pass of its own.
+func (c *consumer) sumGroups(t tiles) {
+	every := c.f.B32("groups")
+	c.f.MovB32(every, ptx.Imm(1<<(len(c.acc)/perGroup)-1))
+	c.eachGroup(t, every, "sum_group", func(g group) { c.addUpAll(g, c.scanSums(g)) })
+}
+
+// sumUnedited adds up the logits ahead of the edits, where the log-probability is of those.
+func (c *consumer) sumUnedited(t tiles) {
+	switch {
+	case !c.keepsUnedited():
+	case len(c.acc) <= perGroup:
+		only := c.groupOf(t.at(0), c.acc, c.colInN, c.codeAddress())
+		c.addUpAll(only, c.scanSums(only))
+	default:
+		c.sumGroups(t)
+	}
 }
 
 // cheap reports whether a score without noise takes a handful of instructions, all from registers.
@@ -136,6 +151,11 @@ func (c *consumer) findGroups(of tiles, hit ptx.B32) {
 // indexed, and one body for each would be thousands of instructions, more than the instruction caches like: groups are
 // picked by an indirect branch and share one body.
 func (c *consumer) eachGroup(of tiles, groups ptx.B32, name string, body func(g group)) {
+	c.visitGroups(of, groups, name, body, nil)
+}
+
+// visitGroups is eachGroup, with something to do with the number and the logits of a group after body, if not nil.
+func (c *consumer) visitGroups(of tiles, groups ptx.B32, name string, body func(g group), after func(at ptx.B32, z []ptx.F32)) {
 	f := c.f
 	at, last, none := f.B32("group"), f.Pred("last_group"), f.Pred("no_group")
 	z, columns, codes := f.NewF32s("z", perGroup), f.B32("columns"), f.B32("codes_addr")
@@ -153,6 +173,9 @@ func (c *consumer) eachGroup(of tiles, groups ptx.B32, name string, body func(g 
 	g := c.groupOf(of.in(product), z, columns, codes)
 	g.last = &last
 	body(g)
+	if after != nil {
+		after(at, z)
+	}
 	f.Bra(head)
 	f.Place(done)
 }
@@ -231,7 +254,7 @@ func (c *consumer) groupOf(t *tile, z []ptx.F32, columns, codes ptx.B32) group {
 // may be listed, and scores that the comparison has no use for: for both there are not registers enough.
 func (c *consumer) beginSums() {
 	elements := min(len(c.acc), perGroup) / 2
-	c.sums.apart = (c.cheap() || c.collecting() || c.sumsApart()) && len(c.acc) > perGroup
+	c.sums.apart = (c.cheap() || c.collecting() || c.editing() || c.sumsApart()) && len(c.acc) > perGroup || c.keepsUnedited()
 	set := c.f.B32("sum_set")
 	c.f.ShrU32(set, c.thread, ptx.Imm(5))
 	c.samplers.beginSums(set, elements, func(element ptx.B32) ptx.B32 {

@@ -43,7 +43,10 @@ type Storage struct {
 	// Further is the offset of what rows of further passes have besides, 32 bytes each: mode, top, scale, passes and floor.
 	Further int
 	Lists   int // offset of what rows that truncation narrows have besides, 16 bytes each: marks, the true a and t
-	Slots   int // offset of the rows' slots, 4 bytes each, where bias or mask have slots
+	// Edits is the offset of where the tile begins in the rows' lists of biases, counts and ids: for each team of samplers, kind of
+	// lists and row two words, EditBytes a team.
+	Edits, EditBytes int
+	Slots            int // offset of the rows' slots, 4 bytes each, where bias or mask have slots
 	// For the log-sum-exp: offset of the rows' scales, 4 bytes each, and of SumSets times a reference and then a sum for
 	// each row, 4 bytes each.
 	Scales, Sums int
@@ -87,6 +90,7 @@ const (
 	sumBytes     = 4
 	winnerBytes  = 8
 	slotBytes    = 4
+	placeBytes   = 8
 	entryBytes   = 16
 	flagBytes    = 16
 )
@@ -251,6 +255,10 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 	s.Keys = place(keyBytes * t.N)
 	if c.Slots && (c.Chain.Mask || c.Chain.Bias == ir.BiasMatrix) {
 		s.Slots = place(slotBytes * t.N)
+	}
+	if n := c.Chain.EditLists(); n > 0 {
+		s.EditBytes = placeBytes * n * t.N
+		s.Edits = place(s.EditBytes * p.Pipeline.Samplers / p.Pipeline.Team)
 	}
 	if c.Collects() {
 		s.Lists = place(rowBytes * t.N)

@@ -42,7 +42,7 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.archs, "arch", "sm_90", "architectures, as in sm_90,sm_100")
 	o.target.flags(f)
 	f.StringVar(&o.batch, "batch", "1", "batch sizes to choose tiles for, as in 1,16,64")
-	f.StringVar(&o.transform, "transform", "temperature", "scale=F, softcap=F, bias, bias=rows, mask, temperature, or none")
+	f.StringVar(&o.transform, "transform", "temperature", "scale=F, softcap=F, bias, bias=rows, bias=sparse, penalties, bias-last, ids, mask, temperature, or none")
 	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
 	f.StringVar(&o.weights, "weights", string(manifest.RowMajor), "layout of the weights: rowmajor or packed")
 	f.StringVar(&o.tensorMap, "tensormap", string(templates.ByParam),
