@@ -153,6 +153,8 @@ var editCases = []struct {
 	{chain: "bias=sparse,penalties,ids", vocab: 300, batch: 18, spec: sampler.Spec{Sampler: ir.Greedy, LogProb: ir.RawLogProb}},
 	{chain: "bias=sparse,penalties,ids,temperature", vocab: 450, batch: 9, spec: sampler.Spec{Truncation: ir.Truncation{TopK: true, TopP: true}}},
 	{chain: "softcap=3,penalties,ids,mask,temperature", vocab: 450, batch: 5, spec: sampler.Spec{Truncation: ir.Truncation{TopP: true, MinP: true}}},
+	{chain: "bias=sparse,penalties,ids,temperature", vocab: 300, batch: 6, spec: sampler.Spec{Draws: ir.WithReplacement, MaxDraws: 5}},
+	{chain: "softcap=3,penalties,ids,mask", vocab: 300, batch: 6, spec: sampler.Spec{Draws: ir.WithoutReplacement, MaxDraws: 5}, dense: true},
 	{chain: "softcap=3,bias=sparse,penalties,ids,temperature", vocab: 700, batch: 130, tiles: [2]string{"m128n128k64s4c2bp", "m128n128k64s3c2b"}},
 	{chain: "bias=sparse,penalties,ids,mask,temperature", vocab: 700, batch: 40, tiles: [2]string{"m64n144k64s4c1", "m128n32k64s4c2"}, dense: true},
 }
@@ -190,6 +192,7 @@ func TestEditsOnSimulators(t *testing.T) {
 				got := sampleOn(t, device, weights, spec, h, rows)
 				require.Equal(t, want.Status, got.Status)
 				require.Equal(t, want.Tokens, got.Tokens)
+				require.Equal(t, want.Draws, got.Draws)
 				same := func(want, got []float32) {
 					require.Len(t, got, len(want))
 					for b, x := range want {
