@@ -23,7 +23,8 @@ func (pr *problem) request() *reference.Request {
 		H: pr.hidden, W: pr.w, Batch: pr.batch, Shape: pr.shape, Computation: c,
 		Seeds: r.Seeds, Positions: r.Positions, Draw: r.Draw, StreamTag: r.StreamTag,
 		Bias: r.Bias, Mask: r.Mask, TopK: r.TopK, TopP: r.TopP, MinP: r.MinP, DrawCounts: r.DrawCounts, ListIDs: r.ListIDs,
-		Slots: r.Slots, SlotCount: r.SlotCount,
+		Slots: r.Slots, SlotCount: r.SlotCount, BiasLists: r.BiasLists, CountLists: r.CountLists, AllowIDs: r.AllowIDs, BanIDs: r.BanIDs,
+		Repetition: r.Repetition, Frequency: r.Frequency, Presence: r.Presence,
 	}
 	if c.Chain.Temperature {
 		req.Temperature = r.Temperature
@@ -77,6 +78,8 @@ func (pr *problem) pick(idx []int) *problem {
 	r.Temperature = perRow(r.Temperature, idx)
 	r.TopK, r.TopP, r.MinP = perRow(r.TopK, idx), perRow(r.TopP, idx), perRow(r.MinP, idx)
 	r.DrawCounts = perRow(r.DrawCounts, idx)
+	r.BiasLists, r.CountLists, r.AllowIDs, r.BanIDs = perRow(r.BiasLists, idx), perRow(r.CountLists, idx), perRow(r.AllowIDs, idx), perRow(r.BanIDs, idx)
+	r.Repetition, r.Frequency, r.Presence = perRow(r.Repetition, idx), perRow(r.Frequency, idx), perRow(r.Presence, idx)
 	if pr.spec.Chain.Bias == ir.BiasMatrix {
 		r.Bias = gather(r.Bias, pr.biasStride(), idx)
 	}

@@ -50,7 +50,7 @@ func quick(*run) []item {
 	// Log-probabilities of what is not compared, and slots.
 	items = append(items, matrixItem(sampler.Spec{Chain: chain(everyTransformRows), LogProb: ir.RawLogProb, Slots: true}),
 		matrixItem(sampler.Spec{Chain: chain(everyTransformRows), Sampler: ir.Grouped, LogProb: ir.TemperatureLogProb}))
-	items = append(items, truncatedItems()...)
+	items = append(append(items, truncatedItems()...), editedItems()...)
 	items = append(items, both([]item{{name: "rows that cannot be sampled, among others", from: "B3", f: oddRows}})...)
 	return append(items, item{name: "several draws of a row", f: severalDraws})
 }
@@ -94,13 +94,13 @@ func matrixItem(spec sampler.Spec) item {
 // quickSizes are the batch sizes for the i-th vocabulary and j-th hidden size: all, or on a simulator one each of a few
 // shapes, chosen anew for every check, so that the checks together cover the grid. Greedy kernels, which do the least, take half
 // as many shapes, and those that truncate a third of the smaller ones: they have a second stage, of 512 threads a row, which takes
-// seconds to sort long lists.
+// seconds to sort long lists. So do those that edit, whose lists may name every token.
 func (p *probe) quickSizes(spec sampler.Spec, i, j int) []int {
 	if !p.sim {
 		return quickBatches
 	}
 	switch {
-	case spec.Truncation.Any() && (quickVocabs[i] > 1000 || p.rng.IntN(3) > 0):
+	case (spec.Truncation.Any() || spec.Chain.Edits()) && (quickVocabs[i] > 1000 || p.rng.IntN(3) > 0):
 		return nil
 	case spec.Sampler == ir.Greedy && p.rng.IntN(2) == 0:
 		return nil

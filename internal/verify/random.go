@@ -55,6 +55,7 @@ func (p *probe) random(w []uint16, shape ir.Shape, batch int, spec sampler.Spec,
 	if c.Mask {
 		p.masks(pr, n)
 	}
+	p.edits(pr, n)
 	return pr
 }
 
