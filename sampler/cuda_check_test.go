@@ -25,6 +25,12 @@ func TestLaunchArgumentsAreChecked(t *testing.T) {
 		"negative bias stride": func(a *DeviceArgs) { a.BiasStride = -1 },
 		"mask stride in bytes": func(a *DeviceArgs) { a.MaskStride = 1 << 30 },
 		"negative mask stride": func(a *DeviceArgs) { a.MaskStride = -32 },
+		"spans off by four":    func(a *DeviceArgs) { a.BiasLists.Spans = 1<<20 + 4 },
+		"pairs off by four":    func(a *DeviceArgs) { a.CountLists = DeviceLists{Spans: 1 << 20, Entries: 1<<20 + 4, Count: 3} },
+		"ids off by two":       func(a *DeviceArgs) { a.BanIDs = DeviceLists{Spans: 1 << 20, Entries: 1<<20 + 2, Count: 3} },
+		"entries nowhere":      func(a *DeviceArgs) { a.AllowIDs = DeviceLists{Spans: 1 << 20, Count: 3} },
+		"negative entries":     func(a *DeviceArgs) { a.BiasLists.Count = -1 },
+		"count stride":         func(a *DeviceArgs) { a.TokenCountStride = 1 << 30 },
 		"mask rows overlap":    func(a *DeviceArgs) { a.MaskStride = 31 },
 	} {
 		bad := ok
