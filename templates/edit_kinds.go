@@ -57,7 +57,7 @@ func (e *allowEditor) begin(b *editBlock, lane ptx.B32) {
 	f := e.c.f
 	e.listEditor.begin(b, lane)
 	all := f.B32("allows_all")
-	f.SelpB32(all, ptx.Imm(0), imm(f, fullWarp), e.found.none)
+	f.SelpB32(all, ptx.Imm(0), imm(f, fullWarp), e.found.listed)
 	f.OrB32(e.entries.mask, e.entries.mask, fromLane(f, all, f.B32("column_allows_all"), lane))
 }
 
@@ -73,7 +73,7 @@ func (c *samplers) dropColumns(b *editBlock, d foundList) {
 	f := c.f
 	all, columns, none, done := f.Pred("allows_none"), f.B32("dropped_columns"), f.Pred("none_dropped"), f.Label("columns_dropped")
 	f.NotPred(all, d.has)
-	f.AndPred(all, all, d.none)
+	f.AndPred(all, all, d.listed)
 	f.VoteSyncBallotB32(columns, all, ptx.Imm(fullWarp))
 	f.SetpU32(ptx.EQ, none, columns, ptx.Imm(0))
 	f.Bra(done).If(none)

@@ -31,7 +31,7 @@ func (l *logits) ownColumn(column ptx.B32, some ptx.Pred) {
 type foundList struct {
 	at, end ptx.B32
 	has     ptx.Pred // an id of the run is there
-	none    ptx.Pred // there is a list, but no id of the run
+	listed  ptx.Pred // the row has a list
 }
 
 // eachBlock runs body for every run of the tile's tokens and every 32 columns: a lane has one of them.
@@ -97,14 +97,14 @@ func lowerBound(f *ptx.Func, entries func(at ptx.B32) ptx.B64, at, end, id ptx.B
 func (c *samplers) find(b *editBlock, p listParams) foundList {
 	f := c.f
 	base, id, place := loadPointer(f, p.entries, "entries"), f.B32("entry_id"), f.NewB32s("list_place", 2)
-	d := foundList{at: place[0], end: place[1], has: f.Pred("has_entry"), none: f.Pred("has_none")}
+	d := foundList{at: place[0], end: place[1], has: f.Pred("has_entry"), listed: f.Pred("has_list")}
 	there, behind, high := f.Pred("has_column"), f.Pred("behind"), f.B32("search_end")
 	f.SetpU32(ptx.LT, there, b.column, ptx.Imm(c.t.N))
 	b.l.ownColumn(b.column, there)
 	f.MovB32(d.at, imm(f, placeNoList))
 	f.MovB32(d.end, ptx.Imm(0))
 	f.LdSharedV2B32(place, c.placeAt(p, b.column)).If(there)
-	f.SetpU32(ptx.NE, d.none, d.at, imm(f, placeNoList))
+	f.SetpU32(ptx.NE, d.listed, d.at, imm(f, placeNoList))
 	f.SetpU32(ptx.LT, d.has, d.at, d.end)
 	f.MovB32(id, ptx.Imm(0))
 	f.LdGlobalB32(id, entryAddr(f, base, d.at, p.words)).If(d.has)
