@@ -31,6 +31,9 @@ func severalDraws(ctx context.Context, p *probe) error {
 			if err != nil {
 				return err
 			}
+			if len(got.Draws) != n*spec.MaxDraws {
+				return fmt.Errorf("%s %s: %d draws, want %d of each of %d rows", pr, kind, len(got.Draws), spec.MaxDraws, n)
+			}
 			for b := range n {
 				at := b * spec.MaxDraws
 				if got.Status[b] != want.Status[b] || !slices.Equal(got.Draws[at:][:spec.MaxDraws], want.Draws[at:][:spec.MaxDraws]) {
