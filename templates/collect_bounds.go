@@ -82,9 +82,9 @@ func (c *samplers) serveMarks() {
 
 func (c *samplers) serve(tries int) {
 	f := c.f
-	column, row := c.servedRow()
+	column, row, idle := c.servedRow()
 	marks, none, done := c.listMarks(column), f.Pred("no_list"), f.Label("served")
-	f.SetpU32(ptx.EQ, none, marks, ptx.Imm(0))
+	f.SetpOrU32(ptx.EQ, none, marks, ptx.Imm(0), idle)
 	f.Bra(done).If(none)
 	left, found, again := f.B32("tries"), f.Pred("bounded"), f.Pred("again")
 	f.MovB32(left, ptx.Imm(tries))
@@ -105,23 +105,34 @@ func (c *samplers) serve(tries int) {
 	f.Place(done)
 }
 
-// servedRow is the row that the warp serves next: its column of the tile, and its place in the batch.
-func (c *samplers) servedRow() (column, row ptx.B32) {
+// servedTurns is of how many turns a row gets one at least, of a warp's or of different warps': where rows are few, a grid of warps
+// would crowd around their marks.
+const servedTurns = 32
+
+// servedRow is the row that the warp serves next: its column of the tile, and its place in the batch. Of a warp that is idle this turn
+// it is any.
+func (c *samplers) servedRow() (column, row ptx.B32, idle ptx.Pred) {
 	f := c.f
-	here, start, whole := f.B32("rows_here"), f.B32(), f.B32()
+	here, start, turns, whole := f.B32("rows_here"), f.B32(), f.B32("turns"), f.B32()
 	f.MulLoU32(start, c.column, ptx.Imm(c.t.N))
 	f.SubU32(here, c.batch, start)
 	f.MinU32(here, here, ptx.Imm(c.t.N))
 	past := f.Pred("past_batch") // a column tile of a cluster that splits the batch may have no rows
 	f.SetpU32(ptx.GE, past, start, c.batch)
 	f.MovB32(here, ptx.Imm(1)).If(past)
-	column, row = f.B32("served_column"), f.B32("served_row")
-	f.DivU32(whole, c.served, here)
-	f.MulLoU32(whole, whole, here)
+	f.MovB32(turns, ptx.NctaidX)
+	f.MulLoU32(turns, turns, ptx.Imm(c.plan.Pipeline.Samplers/warpSize))
+	f.MinU32(turns, turns, ptx.Imm(servedTurns))
+	f.MaxU32(turns, turns, here)
+	column, row, idle = f.B32("served_column"), f.B32("served_row"), f.Pred("idle_turn")
+	f.DivU32(whole, c.served, turns)
+	f.MulLoU32(whole, whole, turns)
 	f.SubU32(column, c.served, whole)
+	f.SetpU32(ptx.GE, idle, column, here)
+	f.MovB32(column, ptx.Imm(0)).If(idle)
 	f.AddU32(row, start, column)
 	f.AddU32(c.served, c.served, ptx.Imm(1))
-	return column, row
+	return column, row, idle
 }
 
 // boundOf is the largest bound that a row's marks prove, in every lane; 0 for none. It is cut off a little below the mark that proves

@@ -32,7 +32,11 @@ func (p *probe) drawn(ctx context.Context, name string, pr *problem, prob []floa
 	err := p.results(ctx, pr, p.share(50, 8), func(stream int) func(*sampler.Result) {
 		return func(got *sampler.Result) {
 			for b := range got.Tokens {
-				cells[stream].add(cellOf(got.Draws[b*pr.spec.MaxDraws:][:pr.spec.MaxDraws]))
+				draws := slices.Repeat([]int32{ir.NoToken}, pr.spec.MaxDraws) // where there are none
+				if at := b * pr.spec.MaxDraws; at+len(draws) <= len(got.Draws) {
+					draws = got.Draws[at:][:len(draws)]
+				}
+				cells[stream].add(cellOf(draws))
 			}
 		}
 	})
