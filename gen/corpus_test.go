@@ -259,7 +259,7 @@ var extrasCorpus = sync.OnceValues(func() (corpus, error) {
 })
 
 // truncationCorpus is kernels that truncate, whose modules have a second entry: with as little as such a kernel can have to do and
-// with all there is, where one warpgroup samples and where two take turns, and where registers are fewest; and kernels of further passes.
+// with all there is, slots too, where one warpgroup samples and where two take turns, and where registers are fewest; and kernels of further passes.
 var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 	const all = "scale=0.5,softcap=30,bias=rows,mask,temperature"
 	var rs []Request
@@ -286,6 +286,7 @@ var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 		}
 		r := Request{Arch: x.arch, Computation: computation(ir.Gumbel, x.chain, x.chain == all), Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: x.batch}
 		r.Computation.Truncation, r.Options.Further = t, x.further
+		r.Computation.Slots = x.chain == all
 		if x.tile != "" {
 			if r.Tile, err = tiling.ParseTile(x.tile); err != nil {
 				return nil, err

@@ -15,13 +15,27 @@ import (
 )
 
 // TestGPUSlotsInAGraph: a captured launch follows the slots in memory, whatever stands there: rows take other parameters, and
-// rows whose slot is none fail alone.
+// rows whose slot is none fail alone. Where rows are truncated, in every kernel of every pass.
 func TestGPUSlotsInAGraph(t *testing.T) {
 	dev := gpu(t)
+	for _, spec := range []Spec{
+		{Chain: ir.Chain{Temperature: true, Mask: true}, Slots: true, LogProb: ir.RawLogProb},
+		{Chain: ir.Chain{Temperature: true, Mask: true}, Slots: true, Truncation: ir.Truncation{TopK: true, TopP: true}, Passes: 8},
+	} {
+		t.Run(spec.Truncation.String(), func(t *testing.T) { slotsInAGraph(t, dev, spec) })
+	}
+}
+
+func slotsInAGraph(t *testing.T, dev *Device, spec Spec) {
 	rng := rand.New(rand.NewPCG(11, 4))
 	p := newProblem(rng, 3000, 64, 13)
-	spec := Spec{Chain: ir.Chain{Temperature: true, Mask: true}, Slots: true, LogProb: ir.RawLogProb}
 	l := newLaunchedSpec(t, dev, p, spec)
+	if spec.Truncation.Any() {
+		for range p.n {
+			p.rows.TopK, p.rows.TopP = append(p.rows.TopK, topKs[rng.IntN(len(topKs))]), append(p.rows.TopP, topPs[rng.IntN(len(topPs))])
+		}
+		l.args.TopK, l.args.TopP, l.args.Passes = upload(t, dev, p.rows.TopK), upload(t, dev, p.rows.TopP), upload(t, dev, make([]int32, p.n))
+	}
 	slots := make([]int32, p.n)
 	l.args.Slots, l.args.SlotCount = upload(t, dev, slots), p.n
 	l.args.Mask, l.args.MaskStride, l.args.MaskWords = upload(t, dev, p.rows.Mask), (p.v+31)/32, (p.v+31)/32
@@ -57,7 +71,9 @@ func TestGPUSlotsInAGraph(t *testing.T) {
 			}
 			require.EqualValues(t, ir.StatusOK, status[row])
 			require.Equal(t, want.Tokens[row], int32(tokens[row]))
-			require.InDelta(t, want.LogProbs[row], math.Float32frombits(logProbs[row]), 1e-3)
+			if spec.LogProb != ir.NoLogProb {
+				require.InDelta(t, want.LogProbs[row], math.Float32frombits(logProbs[row]), 1e-3)
+			}
 		}
 	}
 }

@@ -35,17 +35,16 @@ func TestKernelsRefuseWhatTheyLack(t *testing.T) {
 	head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 40*8), Hidden: 8}, Vocab: 40, Hidden: 8})
 	require.NoError(t, err)
 	for feature, spec := range map[ir.Feature]Spec{
-		"several draws of a row with truncation":                           {Draws: ir.WithoutReplacement, MaxDraws: 2, Truncation: ir.Truncation{TopP: true}},
-		"several draws of a row with the log-sum-exp":                      {Draws: ir.WithReplacement, MaxDraws: 2, LogSumExp: true},
-		"several draws of a row with log-probabilities":                    {Draws: ir.WithReplacement, MaxDraws: 2, LogProb: ir.RawLogProb},
-		"several draws of a row with slots":                                {Draws: ir.WithoutReplacement, MaxDraws: 2, Slots: true},
-		ir.FeatureRank:                                                     {LogProb: ir.RawLogProb, Rank: true},
-		ir.FeatureTopN:                                                     {LogProb: ir.RawLogProb, TopN: 3},
-		ir.FeatureListed:                                                   {LogProb: ir.RawLogProb, ListLogProbs: true},
-		"truncation with log-probabilities":                                {Truncation: ir.Truncation{TopK: true}, LogProb: ir.RawLogProb},
-		"truncation with slots":                                            {Truncation: ir.Truncation{TopK: true}, Slots: true},
-		"the log-sum-exp beside log-probabilities of another distribution": {LogProb: ir.RawLogProb, LogSumExp: true, Chain: ir.Chain{Temperature: true}},
-		"raw log-probabilities of edited logits with the grouped sampler":  {Chain: ir.Chain{IDs: true}, Sampler: ir.Grouped, LogProb: ir.RawLogProb},
+		"several draws of a row with truncation":                                          {Draws: ir.WithoutReplacement, MaxDraws: 2, Truncation: ir.Truncation{TopP: true}},
+		"several draws of a row with the log-sum-exp":                                     {Draws: ir.WithReplacement, MaxDraws: 2, LogSumExp: true},
+		"several draws of a row with log-probabilities":                                   {Draws: ir.WithReplacement, MaxDraws: 2, LogProb: ir.RawLogProb},
+		"several draws of a row with slots":                                               {Draws: ir.WithoutReplacement, MaxDraws: 2, Slots: true},
+		ir.FeatureRank:                                                                    {LogProb: ir.RawLogProb, Rank: true},
+		ir.FeatureTopN:                                                                    {LogProb: ir.RawLogProb, TopN: 3},
+		ir.FeatureListed:                                                                  {LogProb: ir.RawLogProb, ListLogProbs: true},
+		"truncation with log-probabilities":                                               {Truncation: ir.Truncation{TopK: true}, LogProb: ir.RawLogProb},
+		"the log-sum-exp beside log-probabilities of another distribution":                {LogProb: ir.RawLogProb, LogSumExp: true, Chain: ir.Chain{Temperature: true}},
+		"raw log-probabilities of edited logits with the grouped sampler":                 {Chain: ir.Chain{IDs: true}, Sampler: ir.Grouped, LogProb: ir.RawLogProb},
 		"temperature log-probabilities beside penalties or lists of ids and a dense bias": {Chain: ir.Chain{IDs: true, Bias: ir.BiasVector}, LogProb: ir.TemperatureLogProb},
 	} {
 		_, err := head.Plan(t.Context(), spec)

@@ -37,8 +37,8 @@ func (s *params) addCollection(c ir.Computation, o Options) {
 }
 
 // The addresses are read from the parameters where they are used: to keep them all would take too many registers.
-func (c *samplers) filtersOf(row ptx.B32) filter {
-	return loadFilters(c.f, c.sig.filters, c.c.Truncation).of(c.f, row, c.vocab)
+func (c *samplers) filtersOf(s rowSlot) filter {
+	return loadFilters(c.f, c.sig.filters, c.c.Truncation).of(c.f, s, c.vocab)
 }
 
 // rowList is what a row's record keeps besides: the row's marks, or 0 where it has no list, and its true (alpha, tau).
@@ -65,14 +65,14 @@ func (c *samplers) emptyList() rowList {
 }
 
 // narrow makes the record of a row that is narrowed one without noise. It returns what the row's sums divide by. At T = 0 no
-// filter matters.
-func (c *samplers) narrow(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B32) ptx.F32 {
+// filter matters. Its parameters are in the given slot, which is there.
+func (c *samplers) narrow(row, slot ptx.B32, r *rowRecord, l rowList, high, low ptx.B32) ptx.F32 {
 	f := c.f
 	if !c.c.Chain.Temperature {
 		f.MovF32(r.alpha, ptx.F32Imm(1))
 		f.MovF32(r.tau, ptx.F32Imm(1))
 	}
-	d, open, bad, on := c.filtersOf(row), f.Pred("open"), f.Pred("bad_filter"), f.Pred("listed_row")
+	d, open, bad, on := c.filtersOf(rowSlot{index: slot}), f.Pred("open"), f.Pred("bad_filter"), f.Pred("listed_row")
 	f.SetpU32(ptx.EQ, open, high, ptx.Imm(keyEmpty))
 	f.AndPred(bad, open, d.bad)
 	f.MovB32(high, ptx.Imm(keyFailed)).If(bad)
@@ -114,7 +114,7 @@ func (c *samplers) needsMass(row ptx.B32) ptx.Pred {
 	if c.several() {
 		return c.drawsSeveral(row)
 	}
-	f, d, on := c.f, c.filtersOf(row), c.f.Pred("listed_row")
+	f, d, on := c.f, c.filtersOf(c.slotOf(row)), c.f.Pred("listed_row")
 	f.AndPred(on, d.narrows, d.narrows)
 	if c.c.Chain.Temperature {
 		f.SetpAndF32(ptx.GT, on, c.temperatureOf(row), ptx.F32Imm(0), on)
@@ -178,7 +178,7 @@ func (c *samplers) filterTemperature(row ptx.B32) ptx.F32 {
 // listTau is what the sums of a row divide by, tau unless the row is narrowed; t is its temperature.
 func (c *samplers) listTau(row ptx.B32, t, tau ptx.F32) ptx.F32 {
 	f := c.f
-	d, on, sumTau := c.filtersOf(row), f.Pred("listed_row"), f.F32("sum_tau")
+	d, on, sumTau := c.filtersOf(c.slotOf(row)), f.Pred("listed_row"), f.F32("sum_tau")
 	f.SetpAndF32(ptx.GT, on, t, ptx.F32Imm(0), d.narrows)
 	f.SelpF32(sumTau, c.filterTemperature(row), tau, on)
 	return sumTau

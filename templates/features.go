@@ -38,8 +38,6 @@ func Supports(c ir.Computation) error {
 		return &UnsupportedError{"truncation with the log-sum-exp"}
 	case c.Truncation.Any() && c.LogProb != ir.NoLogProb:
 		return &UnsupportedError{"truncation with log-probabilities"}
-	case c.Truncation.Any() && c.Slots:
-		return &UnsupportedError{"truncation with slots"}
 	case c.Draws != ir.SingleDraw && c.Truncation.Any():
 		return &UnsupportedError{"several draws of a row with truncation"}
 	case c.Draws != ir.SingleDraw && c.LogSumExp:

@@ -77,26 +77,26 @@ const (
 	boundMarksLane = 8
 )
 
-// of loads the filters of a row.
-func (r filters) of(f *ptx.Func, row, vocab ptx.B32) filter {
+// of loads the filters in a slot; a row without one has none.
+func (r filters) of(f *ptx.Func, s rowSlot, vocab ptx.B32) filter {
 	d := filter{k: f.B32("k"), narrows: f.Pred("narrows"), bad: f.Pred("bad_filter"), marks: f.B32("row_marks"), wanted: f.B32("wanted")}
 	f.MovB32(d.k, ptx.Imm(0))
-	f.SetpU32(ptx.NE, d.narrows, row, row)
-	f.SetpU32(ptx.NE, d.bad, row, row)
+	f.SetpU32(ptx.NE, d.narrows, s.index, s.index)
+	f.SetpU32(ptx.NE, d.bad, s.index, s.index)
 	f.MovB32(d.wanted, ptx.Imm(defaultWanted))
 	if r.t.TopK {
-		r.loadTopK(f, row, vocab, &d)
+		r.loadTopK(f, s, vocab, &d)
 	}
 	if r.t.TopP {
 		d.p, d.byP = f.F32("p"), f.Pred("by_p")
-		f.LdGlobalF32(d.p, rowAt(f, r.topP, row, r.topPStride, 4))
+		s.loadF32(f, d.p, 1, r.topP, r.topPStride)
 		f.SetpOrF32(ptx.LTU, d.bad, d.p, ptx.F32Imm(0), d.bad)
 		f.SetpF32(ptx.LT, d.byP, d.p, ptx.F32Imm(1))
 		f.OrPred(d.narrows, d.narrows, d.byP)
 	}
 	if r.t.MinP {
 		d.minP, d.byMinP = f.F32("min_p"), f.Pred("by_min_p")
-		f.LdGlobalF32(d.minP, rowAt(f, r.minP, row, r.minPStride, 4))
+		s.loadF32(f, d.minP, 0, r.minP, r.minPStride)
 		f.SetpOrF32(ptx.LTU, d.bad, d.minP, ptx.F32Imm(0), d.bad)
 		f.SetpOrF32(ptx.GTU, d.bad, d.minP, ptx.F32Imm(1), d.bad)
 		f.SetpF32(ptx.GT, d.byMinP, d.minP, ptx.F32Imm(0))
@@ -116,9 +116,9 @@ func marksOf(f *ptx.Func, wanted ptx.B32) ptx.B32 {
 }
 
 // loadTopK loads a row's k: at 0 and below, and from the vocabulary on, it is off.
-func (r filters) loadTopK(f *ptx.Func, row, vocab ptx.B32, d *filter) {
+func (r filters) loadTopK(f *ptx.Func, s rowSlot, vocab ptx.B32, d *filter) {
 	k, on := f.B32(), f.Pred("by_k")
-	f.LdGlobalB32(k, rowAt(f, r.topK, row, r.topKStride, 4))
+	s.loadB32(f, k, 0, r.topK, r.topKStride)
 	f.SetpS32(ptx.GT, on, k, ptx.Imm(0))
 	f.SetpAndU32(ptx.LT, on, k, vocab, on)
 	f.SetpAndU32(ptx.GT, d.bad, k, ptx.Imm(ir.MaxTopK), on)

@@ -115,7 +115,7 @@ type params struct {
 }
 
 func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *params {
-	s := &params{signature: signature{f: f, sets: ParamBatch}}
+	s := &params{signature: signature{f: f, sets: setsOf(c)}}
 	if o.Layout() == manifest.Packed {
 		s.weights = s.pointer(ParamPackedWeights, "bf16", "vocab x hidden_size, packed", "read")
 	} else {
@@ -125,7 +125,6 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
 	if c.Slots {
 		s.slots, s.slotCount = s.pointer(ParamSlots, "i32", "batch", "read"), s.scalar(ParamSlotCount)
-		s.sets = ParamSlotCount
 	}
 	if c.Sampler.Random() {
 		s.seeds, s.seedStride = s.rows(ParamSeeds, "u64", ParamSeedStride)
@@ -160,6 +159,14 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	s.keys = s.pointer(ParamKeys, "u64", "batch", "workspace")
 	s.ticket = s.pointer(ParamTicket, "u32", "1", "workspace")
 	return s
+}
+
+// setsOf is the scalar that says how many sets of rows' parameters there are.
+func setsOf(c ir.Computation) string {
+	if c.Slots {
+		return ParamSlotCount
+	}
+	return ParamBatch
 }
 
 // hiddenShare is the rows of hidden states that a CTA fetches for a stage: what the cluster shares is fetched in parts, by

@@ -48,6 +48,7 @@ type resolver struct {
 	labels struct{ done *ptx.Label }
 
 	smem, tid, row, vocab ptx.B32
+	slot                  rowSlot // where the row has its parameters
 	filters               filters
 	filter                filter
 	temperature           ptx.F32
@@ -81,7 +82,7 @@ type resolver struct {
 func newResolve(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, o Options, name string) *Stage {
 	f := m.Entry(name)
 	f.Reqntid(resolveThreads, 1, 1)
-	r := &resolver{f: f, c: c, further: o.Further, sig: signature{f: f, sets: ParamBatch}}
+	r := &resolver{f: f, c: c, further: o.Further, sig: signature{f: f, sets: setsOf(c)}}
 	r.labels.done = f.Label("done")
 	r.begin(shared)
 	if r.several() {
@@ -118,6 +119,10 @@ func (r *resolver) resolveFilters() {
 func (r *resolver) begin(shared ptx.SharedVar) {
 	f, s := r.f, &r.sig
 	vocab := s.scalar(ParamVocab)
+	var slots, slotCount ptx.Param
+	if r.c.Slots {
+		slots, slotCount = s.pointer(ParamSlots, "i32", "batch", "read"), s.scalar(ParamSlotCount)
+	}
 	var temperature, temperatureStride ptx.Param
 	if r.c.Chain.Temperature {
 		temperature, temperatureStride = s.rows(ParamTemperature, "f32", ParamTemperatureStride)
@@ -141,11 +146,14 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	f.MovB32(r.row, ptx.CtaidX)
 	f.GriddepcontrolLaunchDependents()
 	f.GriddepcontrolWait()
-	r.vocab = loadU32(f, vocab, "vocab")
+	r.vocab, r.slot = loadU32(f, vocab, "vocab"), rowSlot{index: r.row}
+	if r.c.Slots {
+		r.slot = namedSlot(f, loadPointer(f, slots, "slots"), loadU32(f, slotCount, "slot_count"), r.row)
+	}
 	r.temperature = f.F32("temperature")
 	f.MovF32(r.temperature, ptx.F32Imm(1))
 	if r.c.Chain.Temperature {
-		f.LdGlobalF32(r.temperature, rowAt(f, loadPointer(f, temperature, "temperature"), r.row, loadU32(f, temperatureStride, "stride"), 4))
+		r.slot.loadF32(f, r.temperature, 1, loadPointer(f, temperature, "temperature"), loadU32(f, temperatureStride, "stride"))
 	}
 	r.filters = loadFilters(f, filters, r.c.Truncation)
 	r.ids = f.B32("next_ids")
@@ -168,7 +176,7 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	f.MulLoU32(index, r.row, ptx.Imm(manifest.RowMarks))
 	f.MadWideU32(r.marks, index, ptx.Imm(4), loadPointer(f, marks, "marks"))
 	r.readList(loadPointer(f, candidates, "candidates"), loadPointer(f, bounds, "bounds"))
-	r.filter = r.filters.of(f, r.row, r.vocab)
+	r.filter = r.filters.of(f, r.slot, r.vocab)
 	if r.several() {
 		r.beginDraws(several)
 	}

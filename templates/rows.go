@@ -137,7 +137,7 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	case c.several():
 		c.listDraws(row, &r, list, high, low)
 	case c.collecting():
-		sumTau = c.narrow(row, &r, list, high, low)
+		sumTau = c.narrow(row, place, &r, list, high, low)
 	}
 	open := f.Pred("open")
 	f.SetpU32(ptx.EQ, open, high, ptx.Imm(keyEmpty))

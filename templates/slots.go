@@ -14,43 +14,71 @@ const slotBytes = 4
 // noSlot is that of a row without one; as an unsigned number no count is above it.
 const noSlot = 0xFFFFFFFF
 
-// slotOf returns where a row of the batch has its parameters, and whether that is a place; without slots, the row, and there is
-// not set.
-func (c *samplers) slotOf(row ptx.B32) (slot ptx.B32, there ptx.Pred) {
-	if !c.c.Slots {
-		return row, there
+// rowSlot is where a row has its parameters: in its own place, or in the one that it names, if there is such a one.
+type rowSlot struct {
+	index ptx.B32
+	named bool
+	there ptx.Pred // not set unless it is named
+}
+
+// namedSlot is the slot that a row names.
+func namedSlot(f *ptx.Func, slots ptx.B64, count, row ptx.B32) rowSlot {
+	s := rowSlot{f.B32("row_slot"), true, f.Pred("has_slot")}
+	f.LdGlobalB32(s.index, rowAddr(f, slots, row))
+	f.SetpU32(ptx.LT, s.there, s.index, count) // a negative one is large
+	return s
+}
+
+// loadF32 loads a parameter of the slot; without the slot it is none.
+func (s rowSlot) loadF32(f *ptx.Func, d ptx.F32, none float64, base ptx.B64, stride ptx.B32) {
+	if s.named {
+		f.MovF32(d, ptx.F32Imm(none))
 	}
-	slot, there = c.f.B32("row_slot"), c.f.Pred("has_slot")
-	c.f.LdGlobalB32(slot, rowAddr(c.f, c.slots, row))
-	c.f.SetpU32(ptx.LT, there, slot, c.slotCount) // a negative one is large
-	return slot, there
+	s.guard(f.LdGlobalF32(d, rowAt(f, base, s.index, stride, 4)))
+}
+
+func (s rowSlot) loadB32(f *ptx.Func, d ptx.B32, none int64, base ptx.B64, stride ptx.B32) {
+	if s.named {
+		f.MovB32(d, ptx.Imm(none))
+	}
+	s.guard(f.LdGlobalB32(d, rowAt(f, base, s.index, stride, 4)))
+}
+
+func (s rowSlot) guard(load *ptx.Instr) {
+	if s.named {
+		load.If(s.there)
+	}
+}
+
+// slotOf returns where a row of the batch has its parameters.
+func (c *samplers) slotOf(row ptx.B32) rowSlot {
+	if !c.c.Slots {
+		return rowSlot{index: row}
+	}
+	return namedSlot(c.f, c.slots, c.slotCount, row)
 }
 
 // findSlot is slotOf as a row is prepared: without a place the row has failed, and is stored as it is.
 func (c *samplers) findSlot(row, high, low, kept ptx.B32, store *ptx.Label) ptx.B32 {
-	slot, there := c.slotOf(row)
-	if c.c.Slots {
-		c.f.MovB32(high, ptx.Imm(keyFailed)).IfNot(there)
-		c.f.MovB32(low, ptx.Imm(int64(ir.StatusBadParameter))).IfNot(there)
-		c.f.Bra(store).IfNot(there)
-		c.f.MovB32(kept, slot)
+	s := c.slotOf(row)
+	if s.named {
+		c.f.MovB32(high, ptx.Imm(keyFailed)).IfNot(s.there)
+		c.f.MovB32(low, ptx.Imm(int64(ir.StatusBadParameter))).IfNot(s.there)
+		c.f.Bra(store).IfNot(s.there)
+		c.f.MovB32(kept, s.index)
 	}
-	return slot
+	return s.index
 }
 
 // temperatureOf loads a row's temperature; that of a row without a slot, which has failed, is 1.
 func (c *samplers) temperatureOf(row ptx.B32) ptx.F32 {
 	t := c.f.F32("temperature")
-	switch {
-	case !c.c.Chain.Temperature:
+	if !c.c.Chain.Temperature {
 		c.f.MovF32(t, ptx.F32Imm(1))
-	case c.c.Slots:
-		slot, there := c.slotOf(row)
-		c.f.MovF32(t, ptx.F32Imm(1))
-		c.f.LdGlobalF32(t, c.perRow(c.temps, slot, c.tempStride, 4)).If(there)
-	default:
-		c.f.LdGlobalF32(t, c.perRow(c.temps, row, c.tempStride, 4))
+		return t
 	}
+	s := c.slotOf(row)
+	s.loadF32(c.f, t, 1, c.temps, c.tempStride)
 	return t
 }
 
