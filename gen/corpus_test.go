@@ -259,7 +259,7 @@ var extrasCorpus = sync.OnceValues(func() (corpus, error) {
 })
 
 // truncationCorpus is kernels that truncate, whose modules have a second entry: with as little as such a kernel can have to do and
-// with all there is, slots too, where one warpgroup samples and where two take turns, and where registers are fewest; and kernels of further passes.
+// with all there is, log-probabilities and slots too, where one warpgroup samples and where two take turns, and where registers are fewest; and kernels of further passes.
 var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 	const all = "scale=0.5,softcap=30,bias=rows,mask,temperature"
 	var rs []Request
@@ -270,15 +270,16 @@ var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 		chain      string
 		truncation string
 		further    bool
+		logProb    ir.LogProb
 	}{
-		{arch.SM90, "", 8, "none", "top-k", false},
-		{arch.SM90, "", 64, all, "top-k,top-p,min-p,temperature-last", false},
-		{arch.SM90, "", 256, "temperature", "top-p", false},
-		{arch.SM90, "m128n192k64s4c1", 192, all, "top-k,top-p,min-p", false},
-		{arch.SM90, "", 64, all, "top-k,top-p,min-p", true},
-		{arch.SM100, "", 16, "temperature", "min-p", false},
-		{arch.SM100, "", 128, "temperature", "top-p", true},
-		{arch.SM100, "", 256, all, "top-k,top-p,min-p", false},
+		{arch.SM90, "", 8, "none", "top-k", false, ir.NoLogProb},
+		{arch.SM90, "", 64, all, "top-k,top-p,min-p,temperature-last", false, ir.ProcessedLogProb},
+		{arch.SM90, "", 256, "temperature", "top-p", false, ir.TemperatureLogProb},
+		{arch.SM90, "m128n192k64s4c1", 192, all, "top-k,min-p", false, ir.RawLogProb},
+		{arch.SM90, "", 64, all, "top-k,top-p,min-p", true, ir.ProcessedLogProb},
+		{arch.SM100, "", 16, "temperature", "min-p", false, ir.RawLogProb},
+		{arch.SM100, "", 128, "temperature", "top-p", true, ir.NoLogProb},
+		{arch.SM100, "", 256, all, "top-k,top-p,min-p", false, ir.ProcessedLogProb},
 	} {
 		t, err := ir.ParseTruncation(x.truncation)
 		if err != nil {
@@ -286,7 +287,8 @@ var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 		}
 		r := Request{Arch: x.arch, Computation: computation(ir.Gumbel, x.chain, x.chain == all), Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: x.batch}
 		r.Computation.Truncation, r.Options.Further = t, x.further
-		r.Computation.Slots = x.chain == all
+		r.Computation.Slots, r.Computation.LogProb = x.chain == all, x.logProb
+		r.Computation.LogSumExp = x.logProb == ir.ProcessedLogProb && !t.TemperatureLast
 		if x.tile != "" {
 			if r.Tile, err = tiling.ParseTile(x.tile); err != nil {
 				return nil, err

@@ -24,6 +24,9 @@ var logProbNames = [...]string{NoLogProb: "none", RawLogProb: "raw", Temperature
 // String returns the mode's name.
 func (m LogProb) String() string { return logProbNames[m] }
 
+// OfModel reports whether the mode's distribution is the model's own, over the whole vocabulary, whatever a row asks for.
+func (m LogProb) OfModel() bool { return m == RawLogProb || m == TemperatureLogProb }
+
 // ParseLogProb reads a mode's name; "" is none.
 func ParseLogProb(s string) (LogProb, error) {
 	if s == "" {

@@ -46,3 +46,12 @@ func (b *builder) whereInfinite(yes, no *Node) *Node {
 	some := b.op(OpSelect, b.op(OpLess, b.f(infiniteMass), b.input(InMass)), yes, no)
 	return b.op(OpSelect, b.op(OpLess, b.input(InLargest), b.f(math.MaxFloat32)), no, some)
 }
+
+// KeptLogProbability is the graph of a kept token's log-probability, in nats: inputs InTop, how far its logit lies below the row's
+// largest over the temperature, and InMass, the sum over the kept tokens of powers of that, of which the largest is 1. It is never
+// above 0, and both of its terms are: nothing cancels.
+func KeptLogProbability() *Graph {
+	b := newBuilder()
+	log := b.op(OpFma, b.op(OpLg2, b.input(InMass)), b.f(-math.Ln2), b.input(InTop))
+	return Optimize(b.finish(b.op(OpSelect, b.op(OpLess, log, b.f(-LogProbLeast)), log, b.f(0))))
+}

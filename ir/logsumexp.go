@@ -1,6 +1,9 @@
 package ir
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // The log-sum-exp of a row is kept as a pair: a reference, largest, which is near the largest Base so far, and the sum of
 // exp((base - largest)/tau). The empty pair is (-MaxFloat32, 0): finite, so that no difference of references is NaN.
@@ -22,16 +25,41 @@ func (c Computation) AddsUp() bool {
 	return c.Sums() || c.Collects() && (c.Truncation.TopP || c.Draws == WithReplacement)
 }
 
-// Summed is the computation whose scores without noise are added up: for log-probabilities that of the mode's logits, else c
-// itself.
+// Summed is the computation whose scores without noise are added up: for log-probabilities of the model's own distribution that
+// of the mode's logits, of which no filter takes any away; else c itself.
 func (c Computation) Summed() Computation {
-	switch c.LogProb {
-	case TemperatureLogProb:
-		c.Chain = Chain{Scale: c.Chain.Scale, Softcap: c.Chain.Softcap, Temperature: c.Chain.Temperature}
-	case RawLogProb:
-		c.Chain = Chain{Scale: c.Chain.Scale, Softcap: c.Chain.Softcap}
+	if !c.LogProb.OfModel() {
+		return c
 	}
+	c.Chain, c.Truncation = Chain{Scale: c.Chain.Scale, Softcap: c.Chain.Softcap, Temperature: c.Chain.Temperature && c.LogProb == TemperatureLogProb}, Truncation{}
 	return c
+}
+
+// Sum names a distribution that is added up: what is done to the logits ahead of the temperature, and whether they are divided by it.
+type Sum struct {
+	Chain    Chain
+	Tempered bool
+}
+
+func sumOf(c Chain, tempered bool) Sum {
+	tempered = tempered && c.Temperature
+	c.Temperature = false
+	return Sum{c, tempered}
+}
+
+// DistinctSums lists the distributions that are to be added up of one row, each once: what is asked for, and the mass that top-p is
+// a share of. The log-probabilities of a processed distribution take that of the tokens drawn from, whichever that is.
+func (c Computation) DistinctSums() (out []Sum) {
+	add := func(asked bool, s Sum) {
+		if asked && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	summed := c.Summed().Chain
+	add(c.LogSumExp, sumOf(c.Chain, true))
+	add(c.LogProb.OfModel(), sumOf(summed, summed.Temperature))
+	add(c.Truncation.TopP, sumOf(c.Chain, !c.Truncation.TemperatureLast))
+	return out
 }
 
 // Exponent is the graph of how many octaves a token stands above the reference: inputs InBase, InLargest and, with a

@@ -325,6 +325,7 @@ const (
 	Bins       = "row_bins"
 
 	RowPivots      = 64   // drawn tokens of a row that a survey decides about
+	PivotBytes     = 24   // of one: rank, score, and what its log-probability takes
 	StateBytes     = 32   // of the state that a row has between passes
 	RowMarks       = 1024 // words of marks of a row
 	RowCandidates  = 8192 // candidates that a row's list holds
@@ -338,7 +339,7 @@ func CollectionOffset(param string, batch int) int {
 	for _, array := range []struct {
 		name  string
 		bytes int // of a row, padded
-	}{{Counts, 16}, {Marks, 4 * RowMarks}, {States, StateBytes}, {Bins, 8*RowPivots + 16}, {Candidates, RowCandidates * CandidateBytes}, {Pivots, 16 * RowPivots}, {Bounds, 8}, {Masses, 8}, {"", 0}} {
+	}{{Counts, 16}, {Marks, 4 * RowMarks}, {States, StateBytes}, {Bins, 8*RowPivots + 16}, {Candidates, RowCandidates * CandidateBytes}, {Pivots, PivotBytes * RowPivots}, {Bounds, 8}, {Masses, 8}, {"", 0}} {
 		if array.name == param {
 			return end
 		}

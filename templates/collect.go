@@ -29,9 +29,9 @@ func (s *params) addCollection(c ir.Computation, o Options) {
 	if o.Further {
 		s.states, s.open = s.openRows()
 		if surveys(c) {
-			s.pivots, s.bins = s.surveyed()
+			s.pivots, s.bins = s.surveyed(c)
 		}
-	} else if c.AddsUp() {
+	} else if keepsMass(c) {
 		s.masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
 	}
 }
@@ -78,15 +78,15 @@ func (c *samplers) narrow(row, slot ptx.B32, r *rowRecord, l rowList, high, low 
 	f.MovB32(high, ptx.Imm(keyFailed)).If(bad)
 	f.MovB32(low, ptx.Imm(int64(ir.StatusBadParameter))).If(bad)
 	f.SetpAndU32(ptx.EQ, on, high, ptx.Imm(keyEmpty), d.narrows)
-	f.SetpAndF32(ptx.GT, on, r.tau, ptx.F32Imm(0), on)
+	if !listsCold(c.c) {
+		f.SetpAndF32(ptx.GT, on, r.tau, ptx.F32Imm(0), on)
+	}
 	f.MovB32(l.marks, d.marks).If(on)
 	f.MovB32(l.wanted, d.wanted).If(on)
 	if !c.options.Further {
 		f.OrPred(c.lists, c.lists, on)
 	}
-	if c.summing() {
-		f.OrPred(c.adds, c.adds, massNeeded(f, d, on))
-	}
+	c.wantSums(d, high, on)
 	f.MovF32(l.alpha, r.alpha)
 	f.MovF32(l.tau, r.tau)
 	f.MovF32(r.alpha, ptx.F32Imm(1)).If(on)
@@ -97,7 +97,7 @@ func (c *samplers) narrow(row, slot ptx.B32, r *rowRecord, l rowList, high, low 
 		return r.tau
 	}
 	sumTau := f.F32("sum_tau")
-	f.SelpF32(sumTau, c.filterTemperature(row), l.tau, on)
+	f.SelpF32(sumTau, c.listTemperature(row), l.tau, on)
 	return sumTau
 }
 
@@ -122,10 +122,33 @@ func (c *samplers) needsMass(row ptx.B32) ptx.Pred {
 	return massNeeded(f, d, on)
 }
 
+// listsCold reports whether rows at T = 0 have lists: their tokens need no filter, the log-probabilities among what filters keep do.
+func listsCold(c ir.Computation) bool { return c.LogProb == ir.ProcessedLogProb }
+
+// wantSums notes whether the row is to be added up: for its mass, or for what is told of rows without a list.
+func (c *samplers) wantSums(d filter, high ptx.B32, on ptx.Pred) {
+	if !c.addsSome() {
+		return
+	}
+	f := c.f
+	if c.c.Truncation.TopP {
+		f.OrPred(c.adds, c.adds, massNeeded(f, d, on))
+	}
+	if c.logProbs() {
+		tells, off := f.Pred("tells_sum"), f.Pred("no_list")
+		f.NotPred(off, on)
+		f.SetpAndU32(ptx.EQ, tells, high, ptx.Imm(keyEmpty), off)
+		f.OrPred(c.adds, c.adds, tells)
+	}
+}
+
+// addsSome reports whether rows are added up only where one of their tile is to be.
+func (c *skeleton) addsSome() bool { return c.summing() && !c.addsAll() }
+
 // beginLists is ahead of the records of a tile's rows, agreeOnLists the barrier behind them.
 func (c *samplers) beginLists() {
 	c.f.SetpU32(ptx.NE, c.lists, c.lane, c.lane)
-	if c.summing() {
+	if c.addsSome() {
 		c.f.SetpU32(ptx.NE, c.adds, c.lane, c.lane)
 	}
 	if c.surveying() {
@@ -136,7 +159,7 @@ func (c *samplers) beginLists() {
 func (c *samplers) agreeOnLists() {
 	threads := ptx.Threads(ptx.Imm(c.plan.Pipeline.Samplers))
 	c.f.BarRedOrPred(c.lists, ptx.Imm(1), c.lists, threads)
-	if c.summing() {
+	if c.addsSome() {
 		c.f.BarRedOrPred(c.adds, ptx.Imm(1), c.adds, threads)
 	}
 	if c.surveying() {
@@ -146,7 +169,7 @@ func (c *samplers) agreeOnLists() {
 
 // whereAdding runs body unless no row of the tile needs its mass.
 func (c *samplers) whereAdding(body func()) {
-	if !c.collecting() || !c.summing() {
+	if !c.addsSome() {
 		body()
 		return
 	}
@@ -163,24 +186,37 @@ func (c *samplers) where(p ptx.Pred, otherwise string, body func()) {
 	c.f.Place(skip)
 }
 
-// filterTemperature is the temperature of the distribution that a row's filters see, within the bounds that it has in weights.
-func (c *samplers) filterTemperature(row ptx.B32) ptx.F32 {
-	if !c.c.Truncation.TemperatureLast {
-		t := c.temperatureOf(row)
-		boundTemperature(c.f, t)
-		return t
+// tellsTempered reports whether the sums of all rows are told at their temperatures.
+func tellsTempered(c ir.Computation) bool { return c.LogSumExp || c.LogProb == ir.TemperatureLogProb }
+
+// listTemperature is what the sums of a row with a list divide by: the temperature of the distribution that its filters see, within
+// the bounds that it has in weights, unless the sums are told.
+func (c *samplers) listTemperature(row ptx.B32) ptx.F32 {
+	if c.c.Truncation.TemperatureLast && !tellsTempered(c.c) {
+		one := c.f.F32("one")
+		c.f.MovF32(one, ptx.F32Imm(1))
+		return one
 	}
-	one := c.f.F32("one")
-	c.f.MovF32(one, ptx.F32Imm(1))
-	return one
+	t := c.temperatureOf(row)
+	if listsCold(c.c) {
+		t = c.sumTau(t)
+	}
+	if !tellsTempered(c.c) {
+		boundTemperature(c.f, t)
+	}
+	return t
 }
 
 // listTau is what the sums of a row divide by, tau unless the row is narrowed; t is its temperature.
 func (c *samplers) listTau(row ptx.B32, t, tau ptx.F32) ptx.F32 {
 	f := c.f
 	d, on, sumTau := c.filtersOf(c.slotOf(row)), f.Pred("listed_row"), f.F32("sum_tau")
-	f.SetpAndF32(ptx.GT, on, t, ptx.F32Imm(0), d.narrows)
-	f.SelpF32(sumTau, c.filterTemperature(row), tau, on)
+	if listsCold(c.c) {
+		f.AndPred(on, d.narrows, d.narrows)
+	} else {
+		f.SetpAndF32(ptx.GT, on, t, ptx.F32Imm(0), d.narrows)
+	}
+	f.SelpF32(sumTau, c.listTemperature(row), tau, on)
 	return sumTau
 }
 
@@ -304,13 +340,26 @@ func (c *samplers) collect(column, id ptx.B32, in inputs, score ptx.F32, key ptx
 	by := c.listedBy(column, id, z, score, listed)
 	f.SetpAndF32(ptx.GEU, listed, by, threshold, listed)
 	row := c.batchRow(column)
-	c.list(row, id, z, score, listed)
+	c.list(row, id, z, score, c.listedSum(in, id), listed)
 	c.mark(column, row, id, marks, scoreBits(f, by), listed)
 	return left
 }
 
+// listedSum is what an entry ends with: the token's logit in the distribution of its log-probability where that is the model's, else
+// the id once more. Rows with lists are added up with an alpha of 1.
+func (c *samplers) listedSum(in inputs, id ptx.B32) ptx.B32 {
+	if !c.c.LogProb.OfModel() {
+		return id
+	}
+	bare, one, bits := newInputs(in.f[ir.InLogit]), c.f.F32("one"), c.f.B32("summed_score")
+	c.f.MovF32(one, ptx.F32Imm(1))
+	bare.f[ir.InAlpha] = one
+	c.f.MovB32(bits, c.summedScore(bare))
+	return bits
+}
+
 // list appends a token to its row's list. A list that is full goes on counting.
-func (c *samplers) list(row, id ptx.B32, z, score ptx.F32, listed ptx.Pred) {
+func (c *samplers) list(row, id ptx.B32, z, score ptx.F32, last ptx.B32, listed ptx.Pred) {
 	f := c.f
 	at, count, addr, room := f.B32("list_place"), f.B64(), f.B64("candidate_addr"), f.Pred("room")
 	f.MovB32(at, ptx.Imm(0))
@@ -322,7 +371,7 @@ func (c *samplers) list(row, id ptx.B32, z, score ptx.F32, listed ptx.Pred) {
 	f.MadWideU32(addr, index, ptx.Imm(manifest.CandidateBytes), loadPointer(f, c.sig.candidates, "candidates"))
 	f.MovB32(zBits, z)
 	f.MovB32(scoreWord, score)
-	f.StGlobalV4B32(addr, []ptx.B32{zBits, id, scoreWord, id}).If(room)
+	f.StGlobalV4B32(addr, []ptx.B32{zBits, id, scoreWord, last}).If(room)
 }
 
 // writeMass leaves a row's sums for the kernel that draws from its list.

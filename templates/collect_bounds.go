@@ -14,7 +14,7 @@ func (c *samplers) beginService(warp ptx.B32) {
 	f := c.f
 	c.served, c.early = f.B32("served"), f.B32("early")
 	c.lists = f.Pred("any_list")
-	if c.summing() {
+	if c.addsSome() {
 		c.adds = f.Pred("any_mass")
 	}
 	if c.surveying() {

@@ -19,8 +19,12 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("templates: no kernel does %s yet", e.Feature)
 }
 
-// sumsTwice is a combination of features: kernels add up one distribution.
-const sumsTwice ir.Feature = "the log-sum-exp beside log-probabilities of another distribution"
+// What takes two sums: kernels add up one distribution.
+const (
+	sumsTwice          ir.Feature = "the log-sum-exp beside log-probabilities of another distribution"
+	logProbsBesideTopP ir.Feature = "log-probabilities beside top-p of another distribution"
+	sumBesideTopP      ir.Feature = "the log-sum-exp beside top-p of another distribution"
+)
 
 // Supports returns nil, or an *UnsupportedError for the first feature of a computation that no kernel has.
 func Supports(c ir.Computation) error {
@@ -34,10 +38,6 @@ func Supports(c ir.Computation) error {
 	switch {
 	case c.Truncation.Any() && c.Sampler != ir.Gumbel:
 		return &UnsupportedError{ir.Feature("truncation with the " + c.Sampler.String() + " sampler")}
-	case c.Truncation.Any() && c.LogSumExp:
-		return &UnsupportedError{"truncation with the log-sum-exp"}
-	case c.Truncation.Any() && c.LogProb != ir.NoLogProb:
-		return &UnsupportedError{"truncation with log-probabilities"}
 	case c.Draws != ir.SingleDraw && c.Truncation.Any():
 		return &UnsupportedError{"several draws of a row with truncation"}
 	case c.Draws != ir.SingleDraw && c.LogSumExp:
@@ -46,12 +46,25 @@ func Supports(c ir.Computation) error {
 		return &UnsupportedError{"several draws of a row with log-probabilities"}
 	case c.Draws != ir.SingleDraw && c.Slots:
 		return &UnsupportedError{"several draws of a row with slots"}
-	case c.LogSumExp && c.Summed() != c:
-		return &UnsupportedError{sumsTwice}
+	case len(c.DistinctSums()) > 1:
+		return &UnsupportedError{twoSums(c)}
 	case unedited && (c.Chain.Bias == ir.BiasVector || c.Chain.Bias == ir.BiasMatrix):
 		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities beside penalties or lists of ids and a dense bias")}
 	case unedited && c.Sampler == ir.Grouped:
 		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities of edited logits with the grouped sampler")}
+	case unedited && c.Truncation.Any():
+		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities of edited logits with truncation")}
 	}
 	return nil
+}
+
+// twoSums says what asks for two distributions to be added up.
+func twoSums(c ir.Computation) ir.Feature {
+	switch {
+	case c.LogSumExp && c.LogProb.OfModel():
+		return sumsTwice
+	case c.LogSumExp:
+		return sumBesideTopP
+	}
+	return logProbsBesideTopP
 }

@@ -1,17 +1,20 @@
 package templates
 
 import (
+	"fmt"
+
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
 )
 
 // Further passes decide the rows that the first leaves open (resolve.go). Each is a launch of a kernel that is like the first but
-// for its rows, which do one of three things:
+// for its rows, which do one of four things:
 //
 //	relist   lists the tokens that reach the bound once more, from the bound that the pass before came to: for lists that overflowed
 //	draw     lists the tokens of the largest scores instead, among those that rank above a floor
 //	survey   adds up the weights of all tokens, in the bins between the ranks of those that were drawn
+//	kept     adds up what is kept above a rank and lists what ranks below it, for log-probabilities (resolve_kept.go)
 //
 // A token that was drawn stays if what ranks above it weighs less than the target of top-p, which a survey tells exactly. Drawn
 // tokens are in the order of their scores, so that the first of them that stays is the row's. If none stays, the cut is above them
@@ -23,6 +26,7 @@ const (
 	passRelist = 1
 	passDraw   = 2
 	passSurvey = 3
+	passKept   = 4
 )
 
 // Words of a row's state.
@@ -50,8 +54,16 @@ func surveys(c ir.Computation) bool { return c.Draws != ir.WithoutReplacement }
 func (c *skeleton) surveying() bool { return c.options.Further && surveys(c.c) }
 
 // surveyed declares what surveys count in.
-func (s *signature) surveyed() (pivots, bins ptx.Param) {
-	return s.pointer(ParamPivots, "u64", "batch x 64 x 2", "scratch"), s.pointer(ParamBins, "u64", "batch x 65", "workspace")
+func (s *signature) surveyed(c ir.Computation) (pivots, bins ptx.Param) {
+	return s.pointer(ParamPivots, "u64", fmt.Sprintf("batch x 64 x %d", pivotWords(c)), "scratch"), s.pointer(ParamBins, "u64", "batch x 65", "workspace")
+}
+
+// pivotWords is how many arrays there are of a row's pivots: their ranks and scores, and what log-probabilities take besides.
+func pivotWords(c ir.Computation) int {
+	if c.LogProb != ir.NoLogProb {
+		return 3
+	}
+	return 2
 }
 
 // leaveClosed ends the whole grid where no row is open, before it has begun anything that must be ended.
@@ -97,6 +109,12 @@ func (c *samplers) reopen(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 	f.SetpU32(ptx.EQ, draws, s.mode, ptx.Imm(passDraw))
 	f.SetpU32(ptx.EQ, relists, s.mode, ptx.Imm(passRelist))
 	f.OrPred(closed, draws, relists)
+	var kept ptx.Pred
+	if countsKept(c.c) {
+		kept = f.Pred("counts_kept")
+		f.SetpU32(ptx.EQ, kept, s.mode, ptx.Imm(passKept))
+		f.OrPred(closed, closed, kept)
+	}
 	f.NotPred(closed, closed)
 	f.MovB32(high, imm(f, keyFailed)).If(closed)
 	f.MovB32(low, ptx.Imm(0)).If(closed)
@@ -122,7 +140,15 @@ func (c *samplers) reopen(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 		f.SetpU32(ptx.EQ, surveyed, s.mode, ptx.Imm(passSurvey))
 		f.OrPred(c.surveys, c.surveys, surveyed)
 	}
+	if countsKept(c.c) { // whose bound stays what it is: no marks prove another
+		f.MovB32(l.marks, ptx.Imm(1)).If(kept)
+		f.MovB32(l.wanted, imm(f, noProof)).If(kept)
+		f.OrPred(c.surveys, c.surveys, kept)
+	}
 }
+
+// noProof is more than any number of marks.
+const noProof = 0x7FFFFFFF
 
 // rebound gives a row that is open the bound of the pass before, as its key too: no mark of this pass lowers it.
 func (c *samplers) rebound(r *rowRecord, l rowList, high ptx.B32, open ptx.Pred) {
@@ -177,7 +203,14 @@ func (c *samplers) listedBy(column, id ptx.B32, z, score ptx.F32, listed ptx.Pre
 	f.SetpU32(ptx.EQ, draws, d.mode, ptx.Imm(passDraw))
 	f.SelpF32(value, score, z, draws)
 	rankKey(f, key, z, id)
-	f.SetpAndU64(ptx.GE, listed, key, d.floor, listed)
+	if countsKept(c.c) { // such rows list what ranks below
+		kept := f.Pred("counts_kept")
+		f.SetpU32(ptx.EQ, kept, d.mode, ptx.Imm(passKept))
+		f.SetpXorU64(ptx.GE, kept, key, d.floor, kept)
+		f.AndPred(listed, listed, kept)
+	} else {
+		f.SetpAndU64(ptx.GE, listed, key, d.floor, listed)
+	}
 	ties, last := f.Pred("ties"), f.B32()
 	f.SetpU32(ptx.EQ, ties, scoreBits(f, value), d.bound)
 	f.SubU32(last, d.ids, ptx.Imm(1)) // 0 is all
@@ -222,17 +255,26 @@ func (c *samplers) survey(g group) {
 			c.surveyToken(w, row, g, t)
 		}
 		f.Place(other)
+		if countsKept(c.c) {
+			c.addKept(w, d, row, g, e.tokens)
+		}
 	}
+}
+
+// counts reports whether a token is in the vocabulary, and allowed.
+func (c *samplers) counts(t candidate) ptx.Pred {
+	counts := c.f.Pred("counts")
+	c.f.SetpF32(ptx.EQ, counts, t.pad, ptx.F32Imm(0))
+	if c.c.Chain.Mask {
+		c.f.AndPred(counts, counts, t.in.p[ir.InAllowed])
+	}
+	return counts
 }
 
 // surveyToken adds one token's weight to the bin of its rank: bin j has the tokens that rank behind j pivots, the j-th one last.
 func (c *samplers) surveyToken(w *weigher, row ptx.B32, g group, t candidate) {
 	f := c.f
-	z, counts, id := lower(f, c.logit, t.in), f.Pred("counts"), f.B32("token")
-	f.SetpF32(ptx.EQ, counts, t.pad, ptx.F32Imm(0))
-	if c.c.Chain.Mask {
-		f.AndPred(counts, counts, t.in.p[ir.InAllowed])
-	}
+	z, counts, id := lower(f, c.logit, t.in), c.counts(t), f.B32("token")
 	weight, none := w.of(z), f.Label("weighs_nothing")
 	f.SetpAndU64(ptx.NE, counts, weight, ptx.Imm(0), counts)
 	f.Bra(none).IfNot(counts)
@@ -246,12 +288,42 @@ func (c *samplers) surveyToken(w *weigher, row ptx.B32, g group, t candidate) {
 	f.Place(none)
 }
 
+// addKept adds the weights at a row's temperature of those tokens to its first bin that rank at its ceiling and above, and weigh what
+// min-p asks for.
+func (c *samplers) addKept(w *weigher, d furtherRow, row ptx.B32, g group, tokens []candidate) {
+	f := c.f
+	here, other, words, at := f.Pred("counts_kept"), f.Label("not_kept"), []ptx.B64{f.B64("least"), f.B64()}, f.B64()
+	f.SetpU32(ptx.EQ, here, d.mode, ptx.Imm(passKept))
+	f.Bra(other).IfNot(here)
+	f.MadWideU32(at, row, ptx.Imm(8*surveyPivots*pivotWords(c.c)), loadPointer(f, c.sig.pivots, "pivots"))
+	f.LdGlobalV2B64(words, at.Off(keptAt+8*keptLeast))
+	tempered, low, high := *w, f.B32(), f.B32()
+	tempered.top, tempered.scale = d.top, f.F32("kept_scale")
+	f.MovUnpackB64(low, high, words[1])
+	f.MovB32(tempered.scale, low)
+	w.top, w.scale = d.top, d.scale
+	f.MadWideU32(at, row, ptx.Imm(8*(surveyPivots+1)), loadPointer(f, c.sig.bins, "bins"))
+	for _, t := range tokens {
+		z, counts, key, id := lower(f, c.logit, t.in), c.counts(t), f.B64("rank_key"), f.B32("token")
+		f.AddU32(id, g.id, ptx.Imm(int64(t.below)))
+		rankKey(f, key, z, id)
+		f.SetpAndU64(ptx.GE, counts, key, d.floor, counts)
+		if c.c.Truncation.MinP {
+			f.SetpAndU64(ptx.GE, counts, w.of(z), words[0], counts)
+		}
+		weight := tempered.of(z)
+		f.SetpAndU64(ptx.NE, counts, weight, ptx.Imm(0), counts)
+		f.RedGlobalAddU64(at, weight, ptx.RelaxedGPU).If(counts)
+	}
+	f.Place(other)
+}
+
 // binOf counts the pivots of a row that rank above a key: they fall, and 0 fills them up.
 func (c *samplers) binOf(row ptx.B32, key ptx.B64) ptx.B32 {
 	f := c.f
 	bin, base, index := f.B32("bin"), f.B64("pivots"), f.B32()
 	f.MovB32(bin, ptx.Imm(0))
-	f.MulLoU32(index, row, ptx.Imm(2*surveyPivots))
+	f.MulLoU32(index, row, ptx.Imm(surveyPivots*pivotWords(c.c)))
 	f.MadWideU32(base, index, ptx.Imm(8), loadPointer(f, c.sig.pivots, "pivots"))
 	for step := surveyPivots; step > 0; step /= 2 {
 		pivot, addr, at, above := f.B64(), f.B64(), f.B32(), f.Pred("ranks_above")

@@ -45,11 +45,20 @@ const sumBytes = 4
 // summing reports whether the kernel adds up.
 func (c *skeleton) summing() bool { return c.c.AddsUp() && !c.options.Further }
 
+// keepsMass reports whether the kernel that draws from lists has a use for the rows' sums: for that mass, or for the
+// log-probability of the token that it draws.
+func keepsMass(c ir.Computation) bool {
+	return c.Collects() && (c.Truncation.TopP || c.Draws == ir.WithReplacement || c.LogProb.OfModel())
+}
+
+// addsAll reports whether every row is added up, whatever its filters.
+func (c *skeleton) addsAll() bool { return !c.collecting() || c.c.LogSumExp || c.c.LogProb.OfModel() }
+
 // scaledSums reports whether rows have a scale of their own.
 func (c *skeleton) scaledSums() bool { return c.summing() && c.addedUp().RowScales() }
 
 // logProbs reports whether the kernel gives tokens' log-probabilities.
-func (c *skeleton) logProbs() bool { return c.c.LogProb != ir.NoLogProb }
+func (c *skeleton) logProbs() bool { return c.c.LogProb != ir.NoLogProb && !c.options.Further }
 
 // sumsApart reports whether what is added up are not the scores without noise that are compared.
 func (c *skeleton) sumsApart() bool { return c.summing() && c.whole.Summed() != c.whole }

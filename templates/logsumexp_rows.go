@@ -50,8 +50,9 @@ func (c *samplers) sumTau(tau ptx.F32) ptx.F32 {
 }
 
 // rowScale computes a row's scale, log2(e) over its sumTau; past float32 it is the largest.
-func (c *samplers) rowScale(tau ptx.F32) ptx.F32 {
-	f := c.f
+func (c *samplers) rowScale(tau ptx.F32) ptx.F32 { return sumScale(c.f, tau) }
+
+func sumScale(f *ptx.Func, tau ptx.F32) ptx.F32 {
 	scale, wide := f.F32("scale"), f.F64()
 	f.MulF64(wide, reciprocal(f, widen(f, tau)), ptx.F64Imm(math.Log2E), ptx.RN)
 	f.CvtRnF32F64(scale, wide)
@@ -148,7 +149,7 @@ func (c *samplers) writeSums() {
 		f.ShflSyncBflyB32(other.sum, total.sum, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
 		total = c.join(scale, total, other)
 	}
-	if c.collecting() {
+	if keepsMass(c.c) {
 		c.writeMass(row, total, first)
 	}
 	if c.c.LogSumExp {
@@ -187,7 +188,17 @@ func (c *samplers) writeLogSum(out ptx.B64, row ptx.B32, total pair, tau ptx.F32
 		top = quotient(f, top, tau)
 	}
 	lse := lower(f, c.sum.logSum, inputs{f: map[ir.Input]ptx.F32{ir.InTop: top, ir.InLargest: total.largest, ir.InMass: total.sum}})
+	if c.collecting() {
+		c.noSum(lse, total)
+	}
 	f.StGlobalF32(rowAddr(f, out, row), lse).If(first)
+}
+
+// noSum makes a log-sum-exp NaN that is one of no tokens. Where rows have lists, their keys do not tell whether they have any.
+func (c *samplers) noSum(lse ptx.F32, total pair) {
+	none := c.f.Pred("no_tokens")
+	c.f.SetpF32(ptx.EQ, none, total.sum, ptx.F32Imm(0))
+	c.f.MovB32(lse, ptx.Imm(floatNaN)).If(none)
 }
 
 // sumConstants computes a row's sumTau and scale once more; neither is set without a temperature.

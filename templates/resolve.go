@@ -27,6 +27,7 @@ const (
 	wordLargest    = resolveWords + 24              // largest logit listed, as the high word of a key
 	wordEdge       = resolveWords + 28              // what the logits of the keys reach that are sorted
 	wordHighest    = resolveWords + 32              // key of the highest rank that was drawn
+	wordPick       = resolveWords + 40              // what the row's token has for its log-probability, two words
 )
 
 // notReached marks that a prefix does not reach its target.
@@ -65,7 +66,9 @@ type resolver struct {
 	ids                   ptx.B32 // bound of ids for the next pass, 0 for none
 	tokens, status        ptx.B64
 	passes                ptx.B64
-	scores                ptx.B64
+	scores, logProbs      ptx.B64 // logProbs is not set without them
+	sumTemperature        ptx.F32 // of processed log-probabilities: T, or 1 for 0
+	inverse               ptx.F64 // 1 over it
 
 	listed ptx.B32  // tokens that reach the bound
 	taken  ptx.B32  // of those, what top-k leaves
@@ -134,8 +137,9 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	states, open := s.openRows()
 	var pivots, bins, masses ptx.Param
 	if r.further && surveys(r.c) {
-		pivots, bins = s.surveyed()
-	} else if r.c.AddsUp() {
+		pivots, bins = s.surveyed(r.c)
+	}
+	if r.readsMass() {
 		masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
 	}
 	tokens, status := s.pointer(ParamTokens, "i32", "batch", "write"), s.pointer(ParamStatus, "i32", "batch", "write")
@@ -163,11 +167,15 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	if r.c.Score {
 		r.scores = loadPointer(f, s.pointer(ParamScores, "f32", "batch", "write"), "scores")
 	}
+	if r.tells() {
+		r.logProbs = loadPointer(f, s.pointer(ParamLogProb, "f32", "batch", "write"), "logprob")
+	}
 	if r.further && surveys(r.c) {
 		r.pivots, r.bins = f.B64("pivots"), f.B64("bins")
-		f.MadWideU32(r.pivots, r.row, ptx.Imm(16*surveyPivots), loadPointer(f, pivots, "pivots_base"))
+		f.MadWideU32(r.pivots, r.row, ptx.Imm(8*surveyPivots*pivotWords(r.c)), loadPointer(f, pivots, "pivots_base"))
 		f.MadWideU32(r.bins, r.row, ptx.Imm(8*(surveyPivots+1)), loadPointer(f, bins, "bins_base"))
-	} else if r.c.AddsUp() {
+	}
+	if r.readsMass() {
 		r.masses = f.B64("mass")
 		f.MadWideU32(r.masses, r.row, ptx.Imm(8), loadPointer(f, masses, "masses"))
 	}
@@ -305,7 +313,11 @@ func (r *resolver) skipOthers() {
 		return
 	}
 	f, on := r.f, r.f.Pred("listed_row")
-	f.SetpAndF32(ptx.GT, on, r.temperature, ptx.F32Imm(0), r.filter.narrows) // T = 0 and NaN have none
+	if listsCold(r.c) {
+		on = r.filter.narrows
+	} else {
+		f.SetpAndF32(ptx.GT, on, r.temperature, ptx.F32Imm(0), r.filter.narrows) // T = 0 and NaN have none
+	}
 	f.Bra(r.labels.done).IfNot(on)
 }
 
@@ -333,6 +345,9 @@ func (r *resolver) startWeights() {
 		t = f.F32("filter_temperature")
 		f.MovF32(t, ptx.F32Imm(1))
 	}
+	if r.sumsKept() {
+		r.setSumTemperature()
+	}
 	high := f.B32("largest")
 	if r.further {
 		top := f.F32("top")
@@ -355,6 +370,9 @@ func (r *resolver) endWith(s ir.Status, p ptx.Pred) {
 		f.MovB32(nan, ptx.Imm(floatNaN))
 		f.StGlobalF32(rowAddr(f, r.scores, r.row), nan).If(first)
 	}
+	if r.tells() {
+		f.StGlobalB32(rowAddr(f, r.logProbs, r.row), imm(f, floatNaN)).If(first)
+	}
 	f.Bra(r.labels.done)
 	f.Place(on)
 }
@@ -374,6 +392,10 @@ func (r *resolver) draw() {
 	r.sync()
 	best := f.B64("best")
 	f.LdSharedB64(best, r.smem.Off(wordBest))
+	if r.tells() {
+		r.findListed(best)
+		r.tellListed()
+	}
 	r.write(best)
 }
 
@@ -398,7 +420,7 @@ func (r *resolver) finalScore(high ptx.B32) ptx.F32 {
 	f, s := r.f, scoreThreshold(r.f, high)
 	below := f.Pred("below_one")
 	f.SetpF32(ptx.LT, below, r.temperature, ptx.F32Imm(1))
-	if r.several() { // elsewhere a row at 0 has no list
+	if r.several() || listsCold(r.c) { // elsewhere a row at 0 has no list
 		f.SetpAndF32(ptx.GT, below, r.temperature, ptx.F32Imm(0), below)
 	}
 	f.MovF32(s, quotient(f, s, r.temperature)).If(below)

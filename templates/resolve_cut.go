@@ -196,8 +196,7 @@ const massMargin = 0x1p-14
 // massRange bounds the weight of all tokens of the row from the sums in float32: the weights are rounded besides, each by half.
 func (r *resolver) massRange(known ptx.B64) (least, most ptx.B64) {
 	f := r.f
-	pair, x, minusTop, mass, scale := f.NewF32s("mass", 2), f.F32(), f.F32(), f.F32("mass_weight"), f.F32()
-	f.LdGlobalV2F32(pair, r.masses)
+	pair, x, minusTop, mass, scale := f32Pair(f, r.masses), f.F32(), f.F32(), f.F32("mass_weight"), f.F32()
 	f.NegF32(minusTop, r.weigh.top)
 	f.AddF32(x, pair[0], minusTop, ptx.RN)
 	f.MulF32(x, x, r.weigh.scale, ptx.RN)
@@ -222,5 +221,19 @@ func (r *resolver) massRange(known ptx.B64) (least, most ptx.B64) {
 	f.SetpF32(ptx.LT, sane, mass, ptx.F32Imm(0x1p62*(1+massMargin))) // false for NaN
 	f.MovB64(usual, ptx.Imm(math.MaxInt64))
 	f.SelpB64(most, most, usual, sane)
+	if r.c.Chain.Temperature && tellsTempered(r.c) {
+		beyond := r.beyondWeights()
+		f.SelpB64(least, known, least, beyond)
+		f.SelpB64(most, usual, most, beyond)
+	}
 	return least, most
+}
+
+// beyondWeights reports whether the row's temperature is not that of its weights, where its sums have been told: their mass is another.
+func (r *resolver) beyondWeights() ptx.Pred {
+	f, bounded, beyond := r.f, r.f.F32("bounded_temperature"), r.f.Pred("beyond_weights")
+	f.MovF32(bounded, r.temperature)
+	boundTemperature(f, bounded)
+	f.SetpF32(ptx.NE, beyond, bounded, r.temperature)
+	return beyond
 }

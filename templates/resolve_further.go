@@ -72,6 +72,32 @@ func (r *resolver) overflows(edge ptx.B32, over ptx.Pred) {
 	r.keepOpen(passDraw, imm(f, 0), zero, others)
 }
 
+// drawAgain has a row draw once more whose list of scores has overflowed, where p holds for all threads: from the score that as many
+// of the listed ones reach as are wanted, and if that is the bound that there was, fewer of the tokens that just reach it. At T = 0
+// thousands may.
+func (r *resolver) drawAgain(p ptx.Pred) {
+	f, on := r.f, r.f.Label("list_held")
+	f.Bra(on).IfNot(p)
+	r.sortAll(r.scoreKeyOf)
+	key, same := f.B64("proven"), f.Pred("same_bound")
+	f.LdSharedB64(key, r.smem.Off(resolveKeys+8*(surveyPivots-1)))
+	bound := r.high(key)
+	f.SetpU32(ptx.EQ, same, bound, r.bound)
+	r.fewerTies(same)
+	r.keepOpen(passDraw, bound, r.state.floor, p)
+	f.Place(on)
+}
+
+// sortAll sorts the keys of all entries of a list that is full.
+func (r *resolver) sortAll(keyOf func(e entry) ptx.B64) {
+	r.strided("load_all", ptx.Imm(manifest.RowCandidates), func(i ptx.B32) {
+		r.f.StSharedB64(r.keyAddr(i), keyOf(r.entry(i)))
+	})
+	r.sync()
+	r.listed = imm(r.f, manifest.RowCandidates)
+	r.sort()
+}
+
 // fewerTies bounds the ids of the tokens that just reach the bound so that about half a list of them is listed, as if they were
 // spread evenly: all tokens have one logit, say.
 func (r *resolver) fewerTies(p ptx.Pred) {
@@ -129,6 +155,13 @@ func (r *resolver) byMode() {
 	p := f.Pred("mode")
 	f.SetpU32(ptx.EQ, p, r.state.mode, ptx.Imm(passRelist))
 	f.Bra(relist).If(p)
+	if countsKept(r.c) {
+		others := f.Label("resolve_others")
+		f.SetpU32(ptx.NE, p, r.state.mode, ptx.Imm(passKept))
+		f.Bra(others).If(p)
+		r.resolveKept()
+		f.Place(others)
+	}
 	if r.c.Truncation.TopP {
 		survey := f.Label("resolve_survey")
 		f.SetpU32(ptx.EQ, p, r.state.mode, ptx.Imm(passSurvey))
@@ -152,11 +185,10 @@ func (r *resolver) scoreKeyOf(e entry) ptx.B64 {
 // resolveDrawn has the row's list of the largest scores. Without a p the first of them that min-p keeps is the row's; with one the
 // likeliest are what the next pass surveys.
 func (r *resolver) resolveDrawn() {
-	f := r.f
-	over, zero := f.Pred("list_overflows"), f.B64()
-	f.MovB64(zero, ptx.Imm(0))
+	f, over := r.f, r.f.Pred("list_overflows")
 	f.SetpU32(ptx.GT, over, r.count, ptx.Imm(manifest.RowCandidates))
-	r.keepOpen(passDraw, r.bound, r.state.floor, over)
+	r.drawAgain(over)
+	r.moreDrawn()
 	r.setLeast()
 	if r.c.Truncation.MinP {
 		r.drawByMinP()
@@ -165,6 +197,17 @@ func (r *resolver) resolveDrawn() {
 		r.placePivots()
 	}
 	f.Bra(r.labels.done)
+}
+
+// moreDrawn keeps a row open that has listed no token since their ids were bounded too low.
+func (r *resolver) moreDrawn() {
+	f, none, twice := r.f, r.f.Pred("none_drawn"), r.f.B32()
+	f.SetpU32(ptx.EQ, none, r.count, ptx.Imm(0))
+	f.SetpAndU32(ptx.NE, none, r.state.ids, ptx.Imm(0), none)
+	f.ShlB32(twice, r.state.ids, ptx.Imm(1))
+	f.MovB32(r.ids, twice).If(none)
+	r.keepOpen(passDraw, r.bound, r.state.floor, none)
+	f.MovB32(r.ids, ptx.Imm(0))
 }
 
 // setLeast sets the weight that min-p asks for, 0 without one.
@@ -204,8 +247,28 @@ func (r *resolver) drawByMinP() {
 	f.MovB64(slack, ptx.Imm(8<<32)) // weights need not fall where logits do
 	f.SubU64(floor, floor, slack)
 	r.keepOpen(passDraw, imm(f, 0), floor, none)
+	if r.tells() {
+		r.findListed(best)
+		r.tellDrawn(best)
+	}
 	r.write(best)
 	f.Place(skip)
+}
+
+// tellDrawn tells the log-probability of a token that was picked from a list of scores, of a row without a p; what is kept is added up
+// in another pass.
+func (r *resolver) tellDrawn(best ptx.B64) {
+	if !r.sumsKept() {
+		r.tellOfModel(r.picked(1))
+		return
+	}
+	f, k := r.f, r.newKept()
+	f.MovF32(k.z, r.picked(0))
+	f.MovB64(k.best, best)
+	f.MovB64(k.ceiling, ptx.Imm(0)) // every token is above it
+	f.MovPackB64(k.lower, imm(f, 0), imm(f, keyInf))
+	f.MovB64(k.target, ptx.Imm(0))
+	r.countKept(k)
 }
 
 // sortScores sorts the keys of the scores, out of those of n entries, that reach the bound.
@@ -241,6 +304,9 @@ func (r *resolver) placePivots() {
 	f.MadLoU32(own, r.tid, ptx.Imm(8), r.smem)
 	f.StSharedB64(own.Off(resolveKeys), zero).If(few)
 	f.StSharedB64(own.Off(resolveKeys+8*surveyPivots), zero).If(few)
+	if r.c.LogProb.OfModel() {
+		f.StSharedB64(own.Off(resolveKeys+16*surveyPivots), zero).If(few)
+	}
 	first := r.isThread(0)
 	f.StSharedB32(r.smem.Off(wordListed), ptx.Imm(0)).If(first)
 	r.sync()
@@ -253,6 +319,9 @@ func (r *resolver) placePivots() {
 		f.StSharedB64(r.keyAddr(at), e.key)
 		f.MadLoU32(at, at, ptx.Imm(8), r.smem)
 		f.StSharedB64(at.Off(resolveKeys+8*surveyPivots), key)
+		if r.c.LogProb.OfModel() {
+			f.StSharedB32(at.Off(resolveKeys+16*surveyPivots), e.last)
+		}
 		f.Place(past)
 	})
 	r.sync()
@@ -283,6 +352,11 @@ func (r *resolver) rankPivots(few ptx.Pred, own ptx.B32) {
 	f.MadWideU32(addr, rank, ptx.Imm(8), r.pivots)
 	f.StGlobalB64(addr, key)
 	f.StGlobalB64(addr.Off(8*surveyPivots), score)
+	if r.c.LogProb.OfModel() {
+		last := f.B64("pivot_logit")
+		f.LdSharedB64(last, own.Off(resolveKeys+16*surveyPivots))
+		f.StGlobalB64(addr.Off(16*surveyPivots), last)
+	}
 	f.Place(skip)
 }
 
@@ -305,6 +379,9 @@ func (r *resolver) resolveSurvey() {
 	f := r.f
 	r.setLeast()
 	s := r.takeBins()
+	if countsKept(r.c) {
+		r.resolveSplit(s)
+	}
 	target := r.weigh.nucleusTarget(s.total, r.filter.p)
 	key, score, at, few, skip := f.B64("pivot"), f.B64("pivot_score"), f.B64(), f.Pred("has_pivot"), f.Label("pivots_judged")
 	f.SetpU32(ptx.LT, few, r.tid, ptx.Imm(surveyPivots))
@@ -332,5 +409,41 @@ func (r *resolver) resolveSurvey() {
 	}
 	f.AddU64(floor, floor, ptx.Imm(1))
 	r.keepOpen(passDraw, imm(f, 0), floor, none)
+	if r.tells() {
+		r.tellSurveyed(s, target, best)
+	}
 	r.write(best)
+}
+
+// tellSurveyed tells the log-probability of the surveyed token whose score has a key: of those that are kept up to the target, whose
+// powers another pass adds up.
+func (r *resolver) tellSurveyed(s prefix, target, best ptx.B64) {
+	f := r.f
+	few, skip, at, key, score, is := f.Pred("has_pivot"), f.Label("pivot_picked"), f.B64(), f.B64("pivot"), f.B64("pivot_score"), f.Pred("is_token")
+	f.SetpU32(ptx.LT, few, r.tid, ptx.Imm(surveyPivots))
+	f.Bra(skip).IfNot(few)
+	f.MadWideU32(at, r.tid, ptx.Imm(8), r.pivots)
+	f.LdGlobalB64(key, at)
+	f.LdGlobalB64(score, at.Off(8*surveyPivots))
+	f.SetpU64(ptx.EQ, is, score, best)
+	if r.c.LogProb.OfModel() {
+		f.LdGlobalB64(key, at.Off(16*surveyPivots))
+	}
+	f.StSharedB64(r.smem.Off(wordPick), key).If(is)
+	f.Place(skip)
+	r.sync()
+	if !r.sumsKept() {
+		r.tellOfModel(r.picked(0))
+		return
+	}
+	high := f.B32("picked_key")
+	f.LdSharedB32(high, r.smem.Off(wordPick+4))
+	k := r.newKept()
+	f.MovF32(k.z, scoreThreshold(f, high))
+	f.MovB64(k.best, best)
+	f.MovB64(k.ceiling, ptx.Imm(-1))
+	f.MovB64(k.lower, ptx.Imm(0))
+	f.MovB64(k.target, target)
+	r.narrowKept(k, s)
+	r.countKept(k)
 }

@@ -11,7 +11,7 @@ import (
 type entry struct {
 	z, score ptx.F32
 	key      ptx.B64 // of its logit, as keys of scores are
-	id       ptx.B32
+	id, last ptx.B32
 }
 
 func (r *resolver) entry(i ptx.B32) entry { return r.asEntry(r.loadEntry(i)) }
@@ -26,7 +26,7 @@ func (r *resolver) loadEntry(i ptx.B32) []ptx.B32 {
 
 func (r *resolver) asEntry(words []ptx.B32) entry {
 	f := r.f
-	e := entry{z: f.F32("z"), score: f.F32("score"), key: f.B64("key"), id: words[1]}
+	e := entry{z: f.F32("z"), score: f.F32("score"), key: f.B64("key"), id: words[1], last: words[3]}
 	f.MovB32(e.z, words[0])
 	f.MovB32(e.score, words[2])
 	rankKey(f, e.key, e.z, e.id)

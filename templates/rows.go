@@ -293,14 +293,24 @@ func (c *samplers) writeResults() {
 	if c.c.Score && !c.options.Further {
 		f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.scores, "scores"), row), c.finalScore(row, high, ok))
 	}
-	if c.c.LogSumExp {
-		c.withdraw(c.sig.logSumExp, "lse", row, ok)
+	if c.c.LogSumExp && !c.options.Further {
+		c.withdraw(c.sig.logSumExp, "lse", row, c.hasSum(high, ok))
 	}
 	if c.logProbs() {
 		c.withdraw(c.sig.logProb, "logprob", row, ok)
 	}
 	f.AddU32(row, row, ptx.Imm(c.plan.Pipeline.Samplers))
 	f.Bra(loop)
+}
+
+// hasSum reports whether a row has a log-sum-exp: with a list it has, unless it has failed (noSum).
+func (c *samplers) hasSum(high ptx.B32, ok ptx.Pred) ptx.Pred {
+	if !c.collecting() {
+		return ok
+	}
+	has := c.f.Pred("has_sum")
+	c.f.SetpU32(ptx.NE, has, high, imm(c.f, keyFailed))
+	return has
 }
 
 // withdraw makes a row's number NaN if the row has no token.

@@ -164,12 +164,51 @@ func (o *oracle) logProb(b int, token int32, got float32) error {
 	case math.IsInf(float64(got), -1) && float64(want)-o.logProbs[b] < -math.MaxFloat32:
 		return nil // beyond float32
 	}
+	if open, err := o.keptOpen(b, token, got); open || err != nil {
+		return err
+	}
 	return fmt.Errorf("row %d: log-probability of token %d is %v, want %v within %.3g", b, token, got, want, o.logProbs[b])
+}
+
+// keptOpen reports whether float32 leaves open which of two sets of tokens a row keeps, and a log-probability is that of the other one:
+// its top-p or min-p ends at a token.
+func (o *oracle) keptOpen(b int, token int32, got float32) (bool, error) {
+	if o.pr.spec.LogProb != ir.ProcessedLogProb || !(o.pr.spec.Truncation.TopP || o.pr.spec.Truncation.MinP) {
+		return false, nil
+	}
+	for _, sign := range []float64{-1, 1} {
+		share := float32(1 + sign*(o.logProbs[b]+0x1p-18))
+		one := o.pr.pick([]int{b})
+		one.rows.TopP, one.rows.MinP = shifted(one.rows.TopP, share), shifted(one.rows.MinP, share)
+		want, err := logProbIn(one, token)
+		if err != nil {
+			return false, err
+		}
+		if got <= 0 && abs(float64(got)-float64(want)) <= o.logProbs[b] {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// shifted multiplies filters that are on, which stay on.
+func shifted(filters []float32, share float32) (out []float32) {
+	for _, p := range filters {
+		if p < 1 {
+			p = min(p*share, 1)
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 // logProbOf asks the reference for the log-probability of another token than a row's.
 func (o *oracle) logProbOf(b int, token int32) (float32, error) {
-	one := o.pr.pick([]int{b})
+	return logProbIn(o.pr.pick([]int{b}), token)
+}
+
+// logProbIn asks the reference for the log-probability of a token in a problem of one row.
+func logProbIn(one *problem, token int32) (float32, error) {
 	one.spec.ListLogProbs, one.rows.ListIDs = true, [][]int32{{token}}
 	res, err := reference.Sample(context.Background(), one.request())
 	if err != nil {

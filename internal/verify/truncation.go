@@ -20,10 +20,14 @@ func truncated(c, filters string) sampler.Spec {
 
 // truncatedItems are random heads whose rows have filters of every kind, off in some of them.
 func truncatedItems() (items []item) {
-	for _, spec := range []sampler.Spec{
+	specs := []sampler.Spec{
 		truncated("none", "top-k"), truncated("temperature", "top-p"), truncated("temperature", "top-k,top-p"),
 		truncated("temperature", "top-k,top-p,min-p,temperature-last"), truncated(everyTransformRows, "top-k,min-p"),
-	} {
+	}
+	specs[1].LogProb, specs[1].LogSumExp = ir.ProcessedLogProb, true
+	specs[3].LogProb = ir.ProcessedLogProb
+	specs[4].LogProb, specs[4].Slots = ir.RawLogProb, true
+	for _, spec := range specs {
 		items = append(items, matrixItem(spec))
 	}
 	return items

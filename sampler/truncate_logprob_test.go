@@ -1,0 +1,115 @@
+//go:build !race
+
+package sampler_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/sampler"
+)
+
+// toldUnderTruncation are the log-probabilities and log-sum-exps that are tried beside filters, on rows that one pass decides, and on
+// those that take further ones.
+var toldUnderTruncation = []struct {
+	ir.Truncation
+	chain  ir.Chain
+	mode   ir.LogProb
+	lse    bool
+	vocab  int
+	spread float64
+}{
+	{ir.Truncation{TopK: true, TopP: true}, ir.Chain{Temperature: true}, ir.ProcessedLogProb, true, 630, 0.5},
+	{ir.Truncation{TopK: true, TopP: true, MinP: true, TemperatureLast: true}, ir.Chain{Temperature: true}, ir.ProcessedLogProb, false, 490, 2},
+	{ir.Truncation{MinP: true}, ir.Chain{}, ir.ProcessedLogProb, true, 490, 0.5},
+	{ir.Truncation{TopK: true}, ir.Chain{Temperature: true, Bias: ir.BiasMatrix, Mask: true}, ir.RawLogProb, false, 600, 0.5},
+	{ir.Truncation{TopK: true, MinP: true}, ir.Chain{Temperature: true, Bias: ir.BiasMatrix}, ir.TemperatureLogProb, false, 520, 0.5},
+	{ir.Truncation{TopP: true}, ir.Chain{Temperature: true}, ir.TemperatureLogProb, true, 520, 0.5},
+	{ir.Truncation{TopK: true, TemperatureLast: true}, ir.Chain{Temperature: true, Mask: true}, ir.NoLogProb, true, 400, 0.5},
+	{ir.Truncation{TopP: true, TemperatureLast: true}, ir.Chain{Temperature: true, Softcap: 5}, ir.RawLogProb, false, 1301, 0.1},
+	{ir.Truncation{TopP: true, MinP: true, TemperatureLast: true}, ir.Chain{Temperature: true, Mask: true}, ir.ProcessedLogProb, false, 1900, 0.2},
+	{ir.Truncation{MinP: true}, ir.Chain{Bias: ir.BiasMatrix}, ir.RawLogProb, false, 1200, 0.05},
+}
+
+// What kernels tell of rows that filters narrow is what the reference tells, whichever pass decides them.
+func TestLogProbsUnderTruncation(t *testing.T) {
+	for i, c := range toldUnderTruncation {
+		rng := rand.New(rand.NewPCG(uint64(i), 8))
+		hidden, n := 8, 4+rng.IntN(3)
+		w, h := make([]uint16, c.vocab*hidden), make([]uint16, n*hidden)
+		for i := range w {
+			w[i] = bf16(rng.NormFloat64() * c.spread)
+		}
+		for i := range h {
+			h[i] = bf16(rng.NormFloat64())
+		}
+		rows := filterRows(rng, c.Truncation, n, c.vocab, c.chain.Temperature)
+		if c.chain.Bias == ir.BiasMatrix {
+			for range n * c.vocab {
+				rows.Bias = append(rows.Bias, float32(rng.NormFloat64()*c.spread))
+			}
+		}
+		if c.chain.Mask {
+			for range n * ((c.vocab + 31) / 32) {
+				rows.Mask = append(rows.Mask, rng.Uint32()|rng.Uint32())
+			}
+		}
+		spec := sampler.Spec{Chain: c.chain, Truncation: c.Truncation, LogProb: c.mode, LogSumExp: c.lse, Score: true, MaxBatch: n}
+		weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: c.vocab, Hidden: hidden}
+		want := sampleOn(t, "cpu", weights, spec, h, rows)
+		device := []string{"sim:sm_90", "sim:sm_100"}[i%2]
+		t.Run(fmt.Sprint(device, c.Items(), c.mode, c.vocab), func(t *testing.T) {
+			got := sampleOn(t, device, weights, spec, h, rows)
+			require.Equal(t, want.Status, got.Status)
+			require.Equal(t, want.Tokens, got.Tokens)
+			near(t, want.Scores, got.Scores)
+			near(t, want.LogProbs, got.LogProbs)
+			near(t, want.LogSumExp, got.LogSumExp)
+		})
+	}
+}
+
+// Rows of equal logits, more than a list holds, are decided, whatever bound their marks come to: exactly the tokens of the lowest ids
+// stay. Greedy ones have no noise to tell them apart, and more tokens at once between two drawn ones than a list takes.
+func TestMoreTiesThanAListHolds(t *testing.T) {
+	const vocab, hidden = 8500, 8
+	for _, c := range []struct {
+		ir.Truncation
+		mode        ir.LogProb
+		temperature float32
+		passes      int32
+	}{{ir.Truncation{TopK: true}, ir.NoLogProb, 1, 3}, {ir.Truncation{TopP: true}, ir.ProcessedLogProb, 0, 8}} {
+		rows := sampler.Rows{Seeds: []uint64{1}, Positions: []uint64{1}, Temperature: []float32{c.temperature}, Bias: make([]float32, vocab)}
+		for i := range rows.Bias {
+			rows.Bias[i] = 0.3123 // no bound of few bits
+		}
+		if c.TopK {
+			rows.TopK = []int32{50}
+		}
+		if c.TopP {
+			rows.TopP = []float32{0.5}
+		}
+		spec := sampler.Spec{Chain: ir.Chain{Bias: ir.BiasVector, Temperature: true}, Truncation: c.Truncation, LogProb: c.mode, MaxBatch: 1}
+		weights := sampler.Weights{Source: sampler.Matrix{Data: make([]uint16, vocab*hidden), Hidden: hidden}, Vocab: vocab, Hidden: hidden}
+		want := sampleOn(t, "cpu", weights, spec, make([]uint16, hidden), rows)
+		got := sampleOn(t, "sim:sm_90", weights, spec, make([]uint16, hidden), rows)
+		require.Equal(t, want.Tokens, got.Tokens)
+		require.LessOrEqual(t, got.Passes[0], c.passes)
+		near(t, want.LogProbs, got.LogProbs)
+	}
+}
+
+// near holds numbers to others within the accuracy of log-probabilities and what float32 makes of logits, and zeros to be such.
+func near(t *testing.T, want, got []float32) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	for b, x := range want {
+		require.InDelta(t, x, got[b], 1e-5*(1+math.Abs(float64(x))), "row %d: %v for %v", b, got, want)
+		require.Equal(t, x == 0, got[b] == 0, "row %d: exactly 0 is all the mass", b)
+	}
+}
