@@ -131,6 +131,10 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 		m.Resolve = &manifest.Stage{Entry: s.Entry.Name, Params: s.Params, Rule: manifest.RowsRule, Block: [3]int{s.Threads, 1, 1},
 			SharedBytes: s.SharedBytes, Programmatic: true}
 	}
+	if first := r.Options; first.Further {
+		first.Further = false
+		m.FurtherOf = templates.EntryName(r.Arch.Name, t, c, first)
+	}
 	if c.Sampler.Random() {
 		m.RNG = ir.NoiseName
 	}

@@ -23,9 +23,6 @@ func GoPackage(a *Artifact, pkgName string) ([]byte, error) {
 	if !token.IsIdentifier(pkgName) || pkgName == "_" {
 		return nil, &RequestError{"package name", "want an identifier of Go", fmt.Sprintf("%q", pkgName)}
 	}
-	if err := oneStage(a.Manifest); err != nil {
-		return nil, err
-	}
 	m := a.Manifest
 	f := jen.NewFile(pkgName)
 	f.ImportName(driverPath, "driver")
@@ -34,7 +31,10 @@ func GoPackage(a *Artifact, pkgName string) ([]byte, error) {
 	f.PackageComment(fmt.Sprintf("Package %s holds a kernel for %s that samples a token for each row of a batch from an LM head in one launch:",
 		pkgName, m.Target))
 	f.PackageComment(fmt.Sprintf("sampler %s, transform %s, weights %s.", strings.TrimSpace(m.Sampler+" "+m.RNG), m.Transform, m.Tile.Weights))
-	p := &goPackage{f, m, arguments(m)}
+	if m.FurtherOf != "" {
+		f.PackageComment("It makes the further passes of " + m.FurtherOf + ", on the same workspace and with the same arguments.")
+	}
+	p := &goPackage{f, m, allArguments(m), stagesOf(m)}
 	p.texts(a)
 	p.kernel()
 	p.maps()
@@ -52,8 +52,12 @@ func GoPackage(a *Artifact, pkgName string) ([]byte, error) {
 type goPackage struct {
 	*jen.File
 	m          *manifest.Kernel
-	parameters []argument
+	parameters []argument // of all stages
+	stages     []stage
 }
+
+// resolves reports whether a second kernel follows.
+func (p *goPackage) resolves() bool { return len(p.stages) > 1 }
 
 // texts declares the PTX and the manifest.
 func (p *goPackage) texts(a *Artifact) {
@@ -79,13 +83,19 @@ func rawString(s string) jen.Code {
 // kernel declares what is loaded.
 func (p *goPackage) kernel() {
 	p.Line().Comment("Kernel is the kernel, loaded into a context. Any goroutine may launch it.")
-	p.Type().Id("Kernel").Struct(
+	fields := []jen.Code{
 		jen.Op("*").Qual(driverPath, "Kernel"),
 		jen.Id("ctx").Op("*").Qual(driverPath, "Context"),
 		jen.Id("module").Op("*").Qual(driverPath, "Module"),
-		jen.Line().Id("mu").Qual("sync", "Mutex"),
-		jen.Id("params").Op("*").Qual(driverPath, "Params"),
-	)
+	}
+	if p.resolves() {
+		fields = append(fields, jen.Id("resolve").Op("*").Qual(driverPath, "Kernel").Comment("what follows it"))
+	}
+	fields = append(fields, jen.Line().Id("mu").Qual("sync", "Mutex"), jen.Id("params").Op("*").Qual(driverPath, "Params"))
+	if p.resolves() {
+		fields = append(fields, jen.Id("resolveParams").Op("*").Qual(driverPath, "Params"))
+	}
+	p.Type().Id("Kernel").Struct(fields...)
 	p.Line().Comment("Load compiles the kernel for the context's device and loads it. Whoever keeps compiled code passes it to Prepare instead.")
 	p.Func().Id("Load").Params(jen.Id("ctx").Op("*").Qual(driverPath, "Context")).Params(jen.Op("*").Id("Kernel"), jen.Error()).Block(
 		jen.List(jen.Id("module"), jen.Err()).Op(":=").Id("ctx").Dot("LoadPTX").
@@ -104,19 +114,22 @@ func (p *goPackage) kernel() {
 
 // prepare declares what makes a kernel of a loaded module.
 func (p *goPackage) prepare() {
+	body := []jen.Code{jen.List(jen.Id("m"), jen.Err()).Op(":=").Id("Manifest").Call(), ifErr(jen.Nil())}
+	values := jen.Dict{jen.Id("ctx"): jen.Id("ctx"), jen.Id("module"): jen.Id("module")}
+	find := func(kernel, params, field string, m jen.Code) {
+		body = append(body,
+			jen.List(jen.Id(kernel), jen.Err()).Op(":=").Id("module").Dot("Kernel").Call(m), ifErr(jen.Nil()),
+			jen.List(jen.Id(params), jen.Err()).Op(":=").Qual(driverPath, "NewParams").Call(jen.Add(m).Dot("ParamSizes").Call().Op("...")), ifErr(jen.Nil()))
+		values[jen.Id(field)], values[jen.Id(params)] = jen.Id(kernel), jen.Id(params)
+	}
+	find("kernel", "params", "Kernel", jen.Id("m"))
+	if p.resolves() {
+		find("resolve", "resolveParams", "resolve", jen.Id("m").Dot("StageKernel").Call())
+	}
+	body = append(body, jen.Return(jen.Op("&").Id("Kernel").Values(values), jen.Nil()))
 	p.Line().Comment("Prepare finds the kernel in a module of the context that was made of PTX, which the kernel then owns.")
 	p.Func().Id("Prepare").Params(jen.Id("ctx").Op("*").Qual(driverPath, "Context"), jen.Id("module").Op("*").Qual(driverPath, "Module")).
-		Params(jen.Op("*").Id("Kernel"), jen.Error()).Block(
-		jen.List(jen.Id("m"), jen.Err()).Op(":=").Id("Manifest").Call(),
-		ifErr(jen.Nil()),
-		jen.List(jen.Id("kernel"), jen.Err()).Op(":=").Id("module").Dot("Kernel").Call(jen.Id("m")),
-		ifErr(jen.Nil()),
-		jen.List(jen.Id("params"), jen.Err()).Op(":=").Qual(driverPath, "NewParams").Call(jen.Id("m").Dot("ParamSizes").Call().Op("...")),
-		ifErr(jen.Nil()),
-		jen.Return(jen.Op("&").Id("Kernel").Values(jen.Dict{
-			jen.Id("Kernel"): jen.Id("kernel"), jen.Id("ctx"): jen.Id("ctx"), jen.Id("module"): jen.Id("module"), jen.Id("params"): jen.Id("params"),
-		}), jen.Nil()),
-	)
+		Params(jen.Op("*").Id("Kernel"), jen.Error()).Block(body...)
 }
 
 func ifErr(results ...jen.Code) jen.Code {
@@ -164,9 +177,7 @@ func (p *goPackage) args() {
 	for _, a := range p.parameters {
 		fields = append(fields, jen.Comment(fmt.Sprintf("%s: %s.", exported(a.Name), a.Doc)), jen.Id(exported(a.Name)).Add(goType(a.Kind)))
 	}
-	fields = append(fields,
-		jen.Comment("Workspace: manifest.WorkspaceBytes of memory, zeroed once: every launch leaves it zero. Launches that overlap need one each."),
-		jen.Id("Workspace").Qual(driverPath, "DevicePtr"))
+	fields = append(fields, p.workspaceFields()...)
 	if p.m.Launch.Programmatic {
 		fields = append(fields,
 			jen.Comment("Overlap lets the kernel begin while the kernel ahead of it in the stream ends. It waits by itself before it touches anything but the"),
@@ -175,6 +186,20 @@ func (p *goPackage) args() {
 	}
 	p.Line().Comment("Args are the arguments of a launch: device memory by address, strides in elements.")
 	p.Type().Id("Args").Struct(fields...)
+}
+
+// workspaceFields declares where the workspace is, and for how many rows.
+func (p *goPackage) workspaceFields() []jen.Code {
+	at := jen.Id("Workspace").Qual(driverPath, "DevicePtr")
+	if !p.resolves() {
+		return []jen.Code{
+			jen.Comment("Workspace: manifest.WorkspaceBytes of memory, zeroed once: every launch leaves it zero. Launches that overlap need one each."), at}
+	}
+	return []jen.Code{
+		jen.Comment("Workspace: as much memory as Manifest().Workspace says, for WorkspaceRows rows, its beginning zeroed once. Launches that overlap need"),
+		jen.Comment("one each."), at,
+		jen.Comment("WorkspaceRows: rows that the workspace was sized for: Batch or more."),
+		jen.Id("WorkspaceRows").Uint32()}
 }
 
 func goType(k manifest.Kind) jen.Code {
@@ -196,6 +221,12 @@ func (p *goPackage) check() {
 			})))
 	}
 	cases := []jen.Code{missing("vocab", p.index("vocab"), jen.Lit(0)), missing("workspace", workspaceParams(p.m)[0].Index, jen.Lit(0))}
+	if p.resolves() {
+		cases = append(cases, jen.Case(jen.Id("a").Dot("WorkspaceRows").Op("<").Id("a").Dot("Batch")).Block(
+			jen.Return(jen.Op("&").Qual(driverPath, "ParamError").Values(jen.Dict{
+				jen.Id("Index"): jen.Lit(workspaceParams(p.m)[0].Index), jen.Id("Reason"): jen.Lit("the workspace holds fewer rows than the batch has"),
+			}))))
+	}
 	for _, a := range p.parameters {
 		switch a.Kind {
 		case manifest.TensorMap:
@@ -226,26 +257,46 @@ func (p *goPackage) launch() {
 		jen.Defer().Id("k").Dot("mu").Dot("Unlock").Call(),
 		jen.Id("p").Op(":=").Id("k").Dot("params"),
 	}
-	for _, a := range p.parameters {
-		set := map[manifest.Kind]string{manifest.TensorMap: "SetTensorMap", manifest.Scalar: "SetUint32",
-			manifest.Pointer: "SetPtr", manifest.TensorMapPointer: "SetPtr"}[a.Kind]
-		body = append(body, jen.Id("p").Dot(set).Call(jen.Lit(a.Index), jen.Id("a").Dot(exported(a.Name))))
-	}
-	for _, w := range workspaceParams(p.m) {
-		at := jen.Id("a").Dot("Workspace")
-		if w.Offset > 0 {
-			at.Op("+").Lit(w.Offset)
-		}
-		body = append(body, jen.Id("p").Dot("SetPtr").Call(jen.Lit(w.Index), at))
-	}
+	body = append(body, p.set(p.stages[0])...)
 	overlap := jen.False()
 	if p.m.Launch.Programmatic {
 		overlap = jen.Id("a").Dot("Overlap")
 	}
-	body = append(body,
-		jen.Id("ctas").Op(":=").Id("k").Dot("CTAs").Call(jen.Int().Parens(jen.Id("a").Dot("Vocab")), jen.Int().Parens(jen.Id("a").Dot("Batch"))),
-		jen.Return(jen.Id("k").Dot("LaunchOn").Call(jen.Id("stream"), jen.Id("k").Dot("Config").Call(jen.Id("ctas"), overlap), jen.Id("p"))))
+	ctas := jen.Id("ctas").Op(":=").Id("k").Dot("CTAs").Call(jen.Int().Parens(jen.Id("a").Dot("Vocab")), jen.Int().Parens(jen.Id("a").Dot("Batch")))
+	launch := func(kernel, ctas jen.Code) *jen.Statement {
+		return jen.Add(kernel).Dot("LaunchOn").Call(jen.Id("stream"), jen.Add(kernel).Dot("Config").Call(ctas, overlap), jen.Id("p"))
+	}
+	if p.resolves() {
+		body = append(body, ctas,
+			jen.If(jen.Err().Op(":=").Add(launch(jen.Id("k"), jen.Id("ctas"))), jen.Err().Op("!=").Nil()).Block(jen.Return(jen.Err())),
+			jen.Id("p").Op("=").Id("k").Dot("resolveParams"))
+		body = append(body, p.set(p.stages[1])...)
+		body = append(body, jen.Return(launch(jen.Id("k").Dot("resolve"), jen.Int().Parens(jen.Id("a").Dot("Batch")))))
+	} else {
+		body = append(body, ctas, jen.Return(launch(jen.Id("k"), jen.Id("ctas"))))
+	}
 	p.Line().Comment("Launch enqueues a launch on a stream (a CUstream as an integer; 0 is the default stream). It allocates nothing and waits for")
 	p.Comment("nothing, and may be captured in a graph. A missing address is a *driver.ParamError.")
 	p.method("Launch").Params(jen.Id("stream").Uintptr(), jen.Id("a").Op("*").Id("Args")).Error().Block(body...)
+}
+
+// set sets all the parameters of a stage.
+func (p *goPackage) set(s stage) (body []jen.Code) {
+	for _, a := range s.Args {
+		set := map[manifest.Kind]string{manifest.TensorMap: "SetTensorMap", manifest.Scalar: "SetUint32",
+			manifest.Pointer: "SetPtr", manifest.TensorMapPointer: "SetPtr"}[a.Kind]
+		body = append(body, jen.Id("p").Dot(set).Call(jen.Lit(a.Index), jen.Id("a").Dot(exported(a.Name))))
+	}
+	for _, w := range s.Workspace {
+		at := jen.Id("a").Dot("Workspace")
+		switch {
+		case w.Listed:
+			at.Op("+").Qual(driverPath, "DevicePtr").Call(
+				jen.Qual(manifestPath, "WorkspacePlace").Call(jen.Lit(w.Name), jen.Int().Parens(jen.Id("a").Dot("WorkspaceRows"))))
+		case w.Offset > 0:
+			at.Op("+").Lit(w.Offset)
+		}
+		body = append(body, jen.Id("p").Dot("SetPtr").Call(jen.Lit(w.Index), at))
+	}
+	return body
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -18,22 +19,11 @@ var headerTemplate = template.Must(template.New("header").Parse(headerText))
 // Header is a C header that holds the kernel and launches it over the CUDA driver API: plain C99 and C++11, nothing but cuda.h
 // and the standard library.
 func Header(a *Artifact) ([]byte, error) {
-	if err := oneStage(a.Manifest); err != nil {
-		return nil, err
-	}
 	var b bytes.Buffer
 	if err := headerTemplate.Execute(&b, newHeader(a)); err != nil {
 		panic(fmt.Sprintf("BUG: gen: header: %v", err))
 	}
 	return b.Bytes(), nil
-}
-
-// oneStage refuses kernels that another one has to follow: what is emitted to launch kernels launches one.
-func oneStage(m *manifest.Kernel) error {
-	if m.Resolve != nil {
-		return &RequestError{"format", "a kernel that truncates or draws several tokens has a second stage, which headers and packages do not launch; use the PTX and its manifest", "h or go"}
-	}
-	return nil
 }
 
 // header is what the template is filled in with.
@@ -43,7 +33,8 @@ type header struct {
 	PTX                        string // literals, a piece a line
 	Args                       []headerArg
 	Maps                       []headerArg
-	Workspace                  []workspaceParam
+	Workspace                  []workspaceParam // of all stages
+	Stages                     []stage
 	Cluster, Down, Across      int // CTAs; rows of weights and of hidden states of a cluster's item
 	KeysOffset                 int
 	Partials                   string // the parameter, if there is one
@@ -93,23 +84,46 @@ func (a headerArg) Matrix() string { return paramDocs[a.Name] }
 // Upper is the name in capitals.
 func (a headerArg) Upper() string { return strings.ToUpper(a.Name) }
 
-// workspaceParam is a parameter that points into the workspace.
+// stage is a kernel that a launch enqueues.
+type stage struct {
+	*manifest.Kernel
+	Args      []headerArg
+	Workspace []workspaceParam
+}
+
+// Resolves reports whether the stage follows the first one.
+func (h *header) Resolves() bool { return len(h.Stages) > 1 }
+
+// Last is the second stage.
+func (h *header) Last() stage { return h.Stages[1] }
+
+// RowZeroed and RowBytes are what each row of the workspace's capacity adds to it in lists, zeroed once and in all.
+func (h *header) RowZeroed() int { return manifest.CollectionOffset(manifest.Candidates, 1) }
+func (h *header) RowBytes() int  { return manifest.CollectionBytes(1) }
+
+// workspaceParam is a parameter that points into the workspace: Offset bytes behind its beginning, or behind that of the rows' lists for
+// each row that it holds.
 type workspaceParam struct {
 	*manifest.Param
 	Index, Offset int
+	Listed        bool
 }
 
 func newHeader(a *Artifact) *header {
 	m := a.Manifest
 	h := &header{
-		M: m, Name: m.Entry, Guard: strings.ToUpper(m.Entry) + "_H", PTX: literals(string(a.PTX)), Workspace: workspaceParams(m),
+		M: m, Name: m.Entry, Guard: strings.ToUpper(m.Entry) + "_H", PTX: literals(string(a.PTX)), Workspace: allWorkspaceParams(m),
 		Cluster: m.Launch.Cluster[0], KeysOffset: manifest.KeysOffset, Packed: m.Tile.Weights == manifest.Packed,
 		PackedRows: manifest.PackedRows, PackedCols: manifest.PackedCols,
 		PackedRowBytes: manifest.PackedRowBytes, PackedTail: manifest.PackedTail,
 		Functions: []string{"error", "load", "unload", "grid", "workspace_bytes", "workspace_zero", "launch"},
 	}
 	h.Down, h.Across = m.Launch.Grid.Item()
-	for _, arg := range arguments(m) {
+	h.Stages = stagesOf(m)
+	if h.Resolves() {
+		h.Functions = append(h.Functions, "lists", "resolve_config")
+	}
+	for _, arg := range allArguments(m) {
 		h.Args = append(h.Args, headerArg{arg})
 		if arg.Kind.IsMap() {
 			h.GlobalMaps = arg.Kind == manifest.TensorMapPointer
@@ -127,11 +141,49 @@ func newHeader(a *Artifact) *header {
 	return h
 }
 
+// stagesOf are the kernels of a launch.
+func stagesOf(m *manifest.Kernel) (out []stage) {
+	for _, k := range []*manifest.Kernel{m, m.StageKernel()} {
+		if k == nil {
+			continue
+		}
+		s := stage{Kernel: k, Workspace: workspaceParams(k)}
+		for _, a := range arguments(k) {
+			s.Args = append(s.Args, headerArg{a})
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// inWorkspace reports whether a parameter points into the workspace: the scratch of kernels that truncate lies there too.
+func inWorkspace(p *manifest.Param) bool {
+	return p.Access == "workspace" || manifest.CollectionOffset(p.Name, 1) >= 0
+}
+
 // workspaceParams are the parameters that point into the workspace.
 func workspaceParams(m *manifest.Kernel) (out []workspaceParam) {
 	for i := range m.Params {
-		if p := &m.Params[i]; p.Access == "workspace" {
-			out = append(out, workspaceParam{p, i, manifest.WorkspaceOffset(p.Name)})
+		p := &m.Params[i]
+		if !inWorkspace(p) {
+			continue
+		}
+		w := workspaceParam{p, i, manifest.WorkspaceOffset(p.Name), false}
+		if at := manifest.CollectionOffset(p.Name, 1); at >= 0 {
+			w.Offset, w.Listed = at, true
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// allWorkspaceParams are those of all stages, each name once.
+func allWorkspaceParams(m *manifest.Kernel) (out []workspaceParam) {
+	for _, s := range stagesOf(m) {
+		for _, w := range s.Workspace {
+			if !slices.ContainsFunc(out, func(x workspaceParam) bool { return x.Name == w.Name }) {
+				out = append(out, w)
+			}
 		}
 	}
 	return out

@@ -24,7 +24,7 @@ import (
 )
 
 // launched are kernels that between them have every part of headers and packages: one CTA and a cluster, tensor maps, addresses
-// of them and packed weights, scratch, all inputs, both architectures.
+// of them and packed weights, scratch, all inputs, a second stage, further passes, both architectures.
 func launched(t *testing.T) []*Artifact {
 	t.Helper()
 	cluster, packed, sm100 := request(128, "bias=rows,mask,temperature"), request(64, "temperature"), request(16, "none")
@@ -33,8 +33,12 @@ func launched(t *testing.T) []*Artifact {
 	sm100.Arch, sm100.Computation.Sampler = arch.SM100, ir.Greedy
 	global := request(8, "temperature")
 	global.Options.TensorMaps = templates.InGlobal
+	narrow := request(8, "temperature")
+	narrow.Computation.Truncation, narrow.Computation.LogProb, narrow.Computation.Slots = ir.Truncation{TopK: true, TopP: true}, ir.ProcessedLogProb, true
+	further := narrow
+	further.Options.Further = true
 	var out []*Artifact
-	for _, r := range []Request{request(16, "temperature"), cluster, packed, global, sm100} {
+	for _, r := range []Request{request(16, "temperature"), cluster, packed, global, narrow, further, sm100} {
 		a, err := Emit(r)
 		require.NoError(t, err)
 		out = append(out, a)
@@ -49,6 +53,9 @@ func TestGoldenLaunchers(t *testing.T) {
 		head := headerOf(t, a)
 		pkg, err := GoPackage(a, a.Name())
 		require.NoError(t, err)
+		if a.Manifest.FurtherOf != "" {
+			continue // but for names, it is the first pass's
+		}
 		files[a.Name()+".h.golden"] = regexp.MustCompile(`(?m)^\t".*\n`).ReplaceAll(head, nil)
 		files[a.Name()+".go.golden"] = regexp.MustCompile("(?s)`[^`]*`").ReplaceAll(pkg, []byte("``"))
 		again, err := GoPackage(a, a.Name())
@@ -153,7 +160,10 @@ func TestHeadersCompile(t *testing.T) {
 func setArguments(a *Artifact, assign func(name string, value int) string) string {
 	known := map[string]int{"vocab": 1000, "hidden_size": 64, "batch": 5}
 	text := assign("workspace", 99<<20)
-	for i, arg := range arguments(a.Manifest) {
+	if a.Manifest.Resolve != nil {
+		text += assign("workspace_rows", 7)
+	}
+	for i, arg := range allArguments(a.Manifest) {
 		switch value, ok := known[arg.Name]; {
 		case ok:
 			text += assign(arg.Name, value)
@@ -177,7 +187,7 @@ func TestBothLaunchersLaunchTheSame(t *testing.T) {
 	library := cfake.Build(t, source)
 	dir := t.TempDir()
 	writeModule(t, dir)
-	artifacts := launched(t)[1:4] // the fake is a GPU of compute capability 9.0
+	artifacts := launched(t)[1:6] // the fake is a GPU of compute capability 9.0
 	for _, a := range artifacts {
 		pkg, err := GoPackage(a, a.Name())
 		require.NoError(t, err)
@@ -238,7 +248,7 @@ func goTool(t *testing.T, dir string, args ...string) {
 func cProgram(a *Artifact) string {
 	m := a.Manifest
 	var maps string
-	for i, arg := range arguments(m) {
+	for i, arg := range allArguments(m) {
 		if arg.Kind.IsMap() {
 			maps += fmt.Sprintf("\tif (fsgen_encode_%s(&maps[%d], %d << 20, %d, 64, 72)) return 5;\n", arg.Name, i, i+1, 7)
 			if arg.Kind == manifest.TensorMap {
@@ -254,6 +264,7 @@ func cProgram(a *Artifact) string {
 #include "` + a.Name() + `.h"
 #include <stdio.h>
 int fake_last_launch(void *to);
+int fake_launch_before(void *to);
 int main(void)
 {
 	static unsigned int last[1024];
@@ -265,7 +276,7 @@ int main(void)
 	CUdeviceptr space;
 	CUresult code;
 	CUdevice device;
-	unsigned int i;
+	unsigned int i, stage;
 	memset(&args, 0, sizeof args);
 	if (cuInit(0) || cuDeviceGet(&device, 0) || cuDevicePrimaryCtxRetain(&context, device) || cuCtxPushCurrent(context)) return 1;
 	if (fsgen_load(&kernel, log, sizeof log)) return 2;
@@ -277,10 +288,15 @@ int main(void)
 	printf("missing: %d\n", fsgen_launch(&kernel, &args, NULL));
 	args.tokens = 77 << 20;
 	if ((code = fsgen_launch(&kernel, &args, NULL)) != CUDA_SUCCESS) return printf("%s\n", fsgen_error(code)), 6;
-	fake_last_launch(last);
-	for (i = 0; i < sizeof last / 4 && i < 528; i++)
-		if (i != 12) /* whether tensor maps are aligned: C99 does not align them */
-			printf("%u: %x\n", i, last[i]);
+	for (stage = 0; stage < ` + strconv.Itoa(len(stagesOf(m))) + `; stage++) {
+		if (stage == 0)
+			fake_last_launch(last);
+		else
+			fake_launch_before(last);
+		for (i = 0; i < sizeof last / 4 && i < 528; i++)
+			if (i != 12) /* whether tensor maps are aligned: C99 does not align them */
+				printf("%u: %x\n", i, last[i]);
+	}
 	if (strcmp(fsgen_error(CUDA_ERROR_INVALID_VALUE), "invalid argument")) return 7;
 	return fsgen_unload(&kernel) == CUDA_SUCCESS ? 0 : 8;
 }
@@ -346,12 +362,14 @@ func main() {
 	check(k.Launch(0, &args))
 	lib, err := purego.Dlopen(os.Args[1], purego.RTLD_NOW)
 	check(err)
-	var lastLaunch func(*[1024]uint32) int32
-	purego.RegisterLibFunc(&lastLaunch, lib, "fake_last_launch")
-	lastLaunch(&last)
-	for i, word := range last[:528] {
-		if i != 12 {
-			fmt.Printf("%d: %x\n", i, word)
+	for _, name := range []string{"fake_last_launch", "fake_launch_before"}[:` + strconv.Itoa(len(stagesOf(m))) + `] {
+		var launched func(*[1024]uint32) int32
+		purego.RegisterLibFunc(&launched, lib, name)
+		launched(&last)
+		for i, word := range last[:528] {
+			if i != 12 {
+				fmt.Printf("%d: %x\n", i, word)
+			}
 		}
 	}
 	check(k.Close())

@@ -110,8 +110,21 @@ type argument struct {
 // arguments lists the parameters that a launch is given.
 func arguments(m *manifest.Kernel) (args []argument) {
 	for i := range m.Params {
-		if p := &m.Params[i]; p.Access != "workspace" {
+		if p := &m.Params[i]; !inWorkspace(p) {
 			args = append(args, argument{p, i, paramDoc(p)})
+		}
+	}
+	return args
+}
+
+// allArguments are those of all the kernels of a launch, each once.
+func allArguments(m *manifest.Kernel) (args []argument) {
+	args = arguments(m)
+	if stage := m.StageKernel(); stage != nil {
+		for _, a := range arguments(stage) {
+			if m.Param(a.Name) == nil {
+				args = append(args, a)
+			}
 		}
 	}
 	return args

@@ -59,6 +59,9 @@ type Kernel struct {
 	// Resolve is launched behind the kernel, in the same stream: it draws the tokens of the rows that are narrowed, or draw several. Its
 	// parameters of the same names take the same values.
 	Resolve *Stage `json:"resolve,omitempty"`
+	// FurtherOf names the kernel whose undecided rows this one goes on with (docs/truncation.md): any of its tiles' will do. It is empty for
+	// kernels of first passes.
+	FurtherOf string `json:"further_of,omitempty"`
 	// Resources is what ptxas reported, where it was at hand.
 	Resources *Resources `json:"resources,omitempty"`
 	// PTXSHA256 is the hash of the PTX text that the manifest describes.
@@ -350,6 +353,28 @@ func CollectionOffset(param string, batch int) int {
 
 // CollectionBytes is the size of all of them.
 func CollectionBytes(batch int) int { return CollectionOffset("", batch) }
+
+// CollectionStart is where they begin in the workspace of a kernel that truncates, for batches of up to so many rows: behind what
+// every kernel has, at a multiple of 256.
+func CollectionStart(batch int) int { return (WorkspaceBytes(batch) + 255) &^ 255 }
+
+// Workspace returns how much memory a launch works in, for batches of up to so many rows, but for the partial sums, and how much of it,
+// from its beginning, is zeroed once.
+func (k *Kernel) Workspace(batch int) (zeroed, all int) {
+	if k.Resolve == nil {
+		return WorkspaceBytes(batch), WorkspaceBytes(batch)
+	}
+	start := CollectionStart(batch)
+	return start + CollectionOffset(Candidates, batch), start + CollectionBytes(batch)
+}
+
+// WorkspacePlace is where in it a parameter points to; -1 for what is not in it.
+func WorkspacePlace(param string, batch int) int {
+	if at := CollectionOffset(param, batch); at >= 0 && param != "" {
+		return CollectionStart(batch) + at
+	}
+	return WorkspaceOffset(param)
+}
 
 // Names of what kernels write that draw several tokens of a row: the outputs and the parameters of the stage Resolve; and of the
 // parameter that says how many there is room for.

@@ -102,6 +102,9 @@ func (k *Kernel) validateDraws() error {
 			return &Error{"draws", "several draws come with the output draws, those without replacement with draw_scores, and pointers of resolve to write them", fmt.Sprintf("%q", k.Draws)}
 		}
 	}
+	if k.FurtherOf != "" && (k.Resolve == nil || !identifier(k.FurtherOf) || k.FurtherOf == k.Entry) {
+		return &Error{"further_of", "want the name of another kernel, of one that truncates", fmt.Sprintf("%q", k.FurtherOf)}
+	}
 	return nil
 }
 

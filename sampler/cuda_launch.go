@@ -153,13 +153,11 @@ func (l *Launcher) workspace(param string) driver.DevicePtr {
 
 // collection is where an array of the rows' lists lies, behind the workspace of all kernels; the scratch follows.
 func (l *Launcher) collection(array string) driver.DevicePtr {
-	return l.space.Ptr() + driver.DevicePtr(collectionStart(l.rows)+manifest.CollectionOffset(array, l.rows))
+	return l.space.Ptr() + driver.DevicePtr(manifest.WorkspacePlace(array, l.rows))
 }
 
 // aligned rounds up to what an allocation is aligned to: kernels read and write 16 bytes at a time.
 func aligned(bytes int) int { return (bytes + 255) &^ 255 }
-
-func collectionStart(rows int) int { return aligned(manifest.WorkspaceBytes(rows)) }
 
 // spaceBytes are the bytes of the workspace for a number of rows but for the partial sums: those that are zero between launches,
 // and all.
@@ -167,7 +165,7 @@ func (p *cudaPlan) spaceBytes(rows int) (zeroed, all int) {
 	if !p.spec.Computation().Collects() {
 		return manifest.WorkspaceBytes(rows), aligned(manifest.WorkspaceBytes(rows))
 	}
-	start := collectionStart(rows)
+	start := manifest.CollectionStart(rows)
 	return start + manifest.CollectionOffset(manifest.Candidates, rows), aligned(start + manifest.CollectionBytes(rows))
 }
 

@@ -22,7 +22,7 @@ func TestWorkspaceArraysAreAligned(t *testing.T) {
 			require.LessOrEqual(t, zeroed, all)
 		}
 		for _, array := range []string{manifest.Counts, manifest.Marks, manifest.States, manifest.Bins, manifest.Candidates, manifest.Pivots} {
-			require.Zero(t, (collectionStart(rows)+manifest.CollectionOffset(array, rows))%16, "%s for %d rows", array, rows)
+			require.Zero(t, manifest.WorkspacePlace(array, rows)%16, "%s for %d rows", array, rows)
 		}
 		require.Zero(t, manifest.CollectionOffset(manifest.Masses, rows)%8)
 	}

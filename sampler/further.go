@@ -28,7 +28,7 @@ const (
 // furtherPasses is how many passes a launch makes after the first.
 func (s Spec) furtherPasses() int {
 	switch {
-	case !s.Computation().Collects() || s.Artifact != nil:
+	case !s.Computation().Collects() || s.Artifact != nil && s.Further == nil:
 		return 0
 	case s.Passes == 0 && s.LogProb == ir.ProcessedLogProb && (s.Truncation.TopP || s.Truncation.MinP):
 		return keptPasses - 1
@@ -42,10 +42,13 @@ func (s Spec) furtherPasses() int {
 
 // further is the kernel of the further passes of a plan, of the tile of its widest bucket; nil where there are none.
 func (s Spec) further(buckets []bucket) (*bucket, error) {
-	if !s.Computation().Collects() || s.Artifact != nil {
+	last := buckets[len(buckets)-1]
+	switch {
+	case s.Further != nil:
+		return &bucket{last.width, autotune.Choice{Artifact: s.Further}}, nil
+	case !s.Computation().Collects() || s.Artifact != nil:
 		return nil, nil
 	}
-	last := buckets[len(buckets)-1]
 	m := last.Artifact.Manifest
 	a, err := arch.Lookup(m.Arch)
 	if err != nil {

@@ -152,6 +152,9 @@ type Spec struct {
 	SerialLaunch bool
 	// Artifact runs an emitted kernel instead of generating one; Chain and Sampler must be its own, and it must write what is asked for.
 	Artifact *gen.Artifact
+	// Further is the emitted kernel of the further passes of Artifact, one that truncates. Without it such a plan makes the first pass
+	// alone, and rows may stay undecided.
+	Further *gen.Artifact
 }
 
 // Computation returns the computation of the spec.
@@ -171,29 +174,48 @@ func (s Spec) validate() error {
 		return &InputError{"CTAs", "want 0 or more, and 0 without a tile", s.CTAs}
 	}
 	if s.Artifact != nil {
-		if err := s.validateArtifact(); err != nil {
+		if err := s.validateArtifact(s.Artifact, false); err != nil {
+			return err
+		}
+	}
+	if s.Further != nil {
+		if err := s.validateFurther(); err != nil {
 			return err
 		}
 	}
 	return s.Computation().Validate()
 }
 
-func (s Spec) validateArtifact() error {
-	m, c := s.Artifact.Manifest, s.Computation().Normalize()
+// validateFurther holds the kernel of further passes to the plan, and to the layout of the weights of the first.
+func (s Spec) validateFurther() error {
+	switch m := s.Further.Manifest; {
+	case s.Artifact == nil:
+		return &InputError{"further artifact", "want that of the first pass too", m.Entry}
+	case m.Arch != s.Artifact.Manifest.Arch || m.Tile.Weights != s.Artifact.Manifest.Tile.Weights:
+		return &InputError{"further artifact", fmt.Sprintf("the first pass is of %s and %s weights", s.Artifact.Manifest.Arch, s.Artifact.Manifest.Tile.Weights), m.Entry}
+	}
+	return s.validateArtifact(s.Further, true)
+}
+
+// validateArtifact holds an emitted kernel to the plan.
+func (s Spec) validateArtifact(a *gen.Artifact, further bool) error {
+	m, c := a.Manifest, s.Computation().Normalize()
 	switch {
+	case further != (m.FurtherOf != ""):
+		return &InputError{"artifact", "first passes and further ones are kernels of their own", m.Entry}
 	case m.Sampler != c.Sampler.String() || m.Transform != c.Chain.String():
 		return &InputError{"artifact", fmt.Sprintf("the plan wants %s with transform %s", c.Sampler, c.Chain), m.Sampler + " with transform " + m.Transform}
 	case c.Sampler.Random() && m.RNG != ir.NoiseName:
 		return &InputError{"artifact", "this fsgen knows the noise " + ir.NoiseName, m.RNG}
-	case c.Truncation.String() != s.Artifact.Truncation():
-		return &InputError{"artifact", "the plan wants truncation " + c.Truncation.String(), "a kernel with truncation " + s.Artifact.Truncation()}
-	case c.Draws.String() != s.Artifact.Draws():
-		return &InputError{"artifact", "the plan wants draws " + c.Draws.String(), "a kernel with draws " + s.Artifact.Draws()}
+	case c.Truncation.String() != a.Truncation():
+		return &InputError{"artifact", "the plan wants truncation " + c.Truncation.String(), "a kernel with truncation " + a.Truncation()}
+	case c.Draws.String() != a.Draws():
+		return &InputError{"artifact", "the plan wants draws " + c.Draws.String(), "a kernel with draws " + a.Draws()}
 	case c.Slots != (m.Param(manifest.Slots) != nil):
 		return &InputError{"artifact", "slots: the plan and the kernel both have them, or neither", m.Entry}
-	case s.Score && !s.Artifact.Writes("score"):
+	case s.Score && !a.Writes("score"):
 		return &InputError{"artifact", "the plan wants scores, which the kernel does not write", m.Entry}
-	case s.LogSumExp && !s.Artifact.Writes(manifest.LogSumExp):
+	case s.LogSumExp && !a.Writes(manifest.LogSumExp):
 		return &InputError{"artifact", "the plan wants the log-sum-exp, which the kernel does not write", m.Entry}
 	case s.LogProb != ir.NoLogProb && m.LogProbMode != s.LogProb.String():
 		return &InputError{"artifact", fmt.Sprintf("the plan wants %s log-probabilities, which the kernel does not write", s.LogProb), m.Entry}

@@ -34,7 +34,7 @@ type emission struct {
 	target
 	archs, batch, transform, sampler, weights, tensorMap, tile, format, out string
 	logProbs, truncation, draws                                             string
-	score, logSumExp, slots                                                 bool
+	score, logSumExp, slots, further                                        bool
 }
 
 func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -53,6 +53,7 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.truncation, "truncation", "", truncationUsage)
 	f.StringVar(&o.draws, "draws", "", "rows may draw several tokens: with-replacement or without-replacement")
 	f.BoolVar(&o.slots, "slots", false, "rows take their parameters from the places that an array of slots names")
+	f.BoolVar(&o.further, "further", false, "write beside each kernel that of its further passes (needs --truncation or --draws)")
 	f.StringVar(&o.tile, "tile", "", "tile, as in m192n16k64s8c1, instead of the default for the batch size")
 	f.StringVar(&o.format, "format", "ptx,json", "files to write: ptx, json, h (C header), go (package)")
 	f.StringVarP(&o.out, "output", "o", "", "directory to write to, or - to print the PTX (or the one format that --format names)")
@@ -164,10 +165,20 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	}
 	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Truncation: truncation, Score: o.score, LogSumExp: o.logSumExp, LogProb: mode,
 		Draws: draws, MaxDraws: most, Slots: o.slots}
+	if err := c.Validate(); err != nil {
+		return nil, usagef("emit: %s", reason(err))
+	}
+	if o.further && !c.Collects() {
+		return nil, usagef("--further needs --truncation or --draws: other kernels make one pass")
+	}
 	var out []gen.Request
 	for _, a := range archs {
 		for _, b := range batches {
-			out = append(out, gen.Request{Arch: a, Computation: c, Shape: shape, Batch: b, Tile: tile, Options: options})
+			r := gen.Request{Arch: a, Computation: c, Shape: shape, Batch: b, Tile: tile, Options: options}
+			out = append(out, r)
+			if r.Options.Further = true; o.further {
+				out = append(out, r)
+			}
 		}
 	}
 	return out, nil

@@ -16,7 +16,7 @@ func (o *sampling) setKernel(_ *env, in *opened, spec *sampler.Spec, rows *sampl
 	if o.kernel == "" {
 		return nil
 	}
-	a, err := readArtifact(o.kernel)
+	a, err := readArtifact("--kernel", o.kernel)
 	if err != nil {
 		return err
 	}
@@ -25,6 +25,12 @@ func (o *sampling) setKernel(_ *env, in *opened, spec *sampler.Spec, rows *sampl
 		return fmt.Errorf("%s: %s", manifestPath(o.kernel), reason(err))
 	}
 	spec.Artifact = a
+	if a.Manifest.Param(manifest.Slots) != nil { // each row has its own
+		spec.Slots, rows.SlotCount = true, in.rows
+		for row := range in.rows {
+			rows.Slots = append(rows.Slots, int32(row))
+		}
+	}
 	if !o.changed("scale") && in.own.Scale == 0 {
 		spec.Chain.Scale = chain.Scale
 	}
@@ -34,7 +40,11 @@ func (o *sampling) setKernel(_ *env, in *opened, spec *sampler.Spec, rows *sampl
 	if !o.changed("temperature") && !chain.Temperature {
 		spec.Chain.Temperature, rows.Temperature = false, nil
 	}
-	return o.checkKernel(a, spec)
+	if err := o.checkKernel(a, spec); err != nil || o.further == "" {
+		return err
+	}
+	spec.Further, err = readArtifact("--further", o.further)
+	return err
 }
 
 // checkKernel compares what the kernel computes with what flags and model ask for.
@@ -65,18 +75,18 @@ func (o *sampling) checkKernel(a *gen.Artifact, spec *sampler.Spec) error {
 
 func manifestPath(kernel string) string { return strings.TrimSuffix(kernel, ".ptx") + ".json" }
 
-// readArtifact reads FILE.ptx and the manifest beside it.
-func readArtifact(path string) (*gen.Artifact, error) {
+// readArtifact reads FILE.ptx and the manifest beside it, for a flag.
+func readArtifact(flag, path string) (*gen.Artifact, error) {
 	if !strings.HasSuffix(path, ".ptx") {
-		return nil, usagef("--kernel: %q: want a .ptx file", path)
+		return nil, usagef("%s: %q: want a .ptx file", flag, path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("--kernel: %w", err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	m, err := os.ReadFile(manifestPath(path))
 	if err != nil {
-		return nil, fmt.Errorf("--kernel: the manifest beside the kernel: %w", err)
+		return nil, fmt.Errorf("%s: the manifest beside the kernel: %w", flag, err)
 	}
 	a, err := gen.LoadArtifact(text, m)
 	if err != nil {

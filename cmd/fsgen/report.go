@@ -37,9 +37,15 @@ type report struct {
 	// Transform and Sampler say what was computed.
 	Transform string `json:"transform"`
 	Sampler   string `json:"sampler"`
+	// Truncation is the filters of rows that are narrowed, Passes how often each went over the vocabulary.
+	Truncation []string `json:"truncation,omitempty"`
+	Passes     []int32  `json:"passes,omitempty"`
 }
 
 func (o *sampling) print(e *env, dev *sampler.Device, spec sampler.Spec, res *sampler.Result) error {
+	if len(res.Tokens) == 0 {
+		e.note("there are no hidden states: no token was sampled")
+	}
 	if !e.json {
 		for i, t := range res.Tokens {
 			fmt.Fprintln(e.stdout, o.line(res, i, t))
@@ -92,6 +98,9 @@ func (o *sampling) report(info sampler.Info, spec sampler.Spec, res *sampler.Res
 	}
 	if o.logSumExp {
 		r.LogSumExp = floatValues(res.LogSumExp)
+	}
+	if spec.Truncation.Any() {
+		r.Truncation, r.Passes = spec.Truncation.Items(), res.Passes
 	}
 	o.reportLists(&r, spec, res)
 	return r

@@ -35,7 +35,7 @@ type sampling struct {
 	greedy, score, logSumExp                bool
 	sampler                                 string
 	draw, tag                               uint32
-	device, kernel, tile, layout            string
+	device, kernel, further, tile, layout   string
 
 	changed func(string) bool
 }
@@ -60,6 +60,7 @@ func setupSample(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.device, "device", sampler.Auto, "auto, cpu, cuda, cuda:N or sim:ARCH")
 	f.StringVar(&o.layout, "layout", string(manifest.RowMajor), "layout of the weights on the device: rowmajor, or packed, which is faster")
 	f.StringVar(&o.kernel, "kernel", "", "FILE.ptx: run this emitted kernel, by the manifest beside it")
+	f.StringVar(&o.further, "further", "", "FILE.ptx: make further passes with this emitted kernel (needs --kernel)")
 	f.StringVar(&o.tile, "tile", "", "tile of the GPU's kernel, as in m192n16k64s8c1, instead of the default")
 	return o.run
 }
@@ -126,6 +127,8 @@ func (o *sampling) checkFlags(e *env) error {
 func (o *sampling) wantGPU() error {
 	flag := ""
 	switch {
+	case o.further != "" && o.kernel == "":
+		return usagef("--further needs --kernel: the kernel of the first pass")
 	case o.kernel != "" && o.tile != "":
 		return usagef("--kernel and --tile exclude each other: the kernel has its tile")
 	case o.kernel != "":

@@ -43,7 +43,7 @@ static int ndev = 2, initialised, quick, version = 12040, hold, delay_us, live, 
 static unsigned log_info, log_err;
 static struct ctx primary[8], foreign;
 static struct mem *mems;
-static struct launch last;
+static struct launch last, before;
 static double clock_ms;
 static __thread struct ctx *stack[64];
 static __thread int depth;
@@ -121,6 +121,7 @@ API int fake_bad_handles(void) { return bad_handles; }
 API int fake_version(int v) { version = v; return 0; }
 API int fake_logs(unsigned info, unsigned err) { log_info = info; log_err = err; return 0; }
 API int fake_last_launch(struct launch *out) { pthread_mutex_lock(&mu); *out = last; pthread_mutex_unlock(&mu); return sizeof last; }
+API int fake_launch_before(struct launch *out) { pthread_mutex_lock(&mu); *out = before; pthread_mutex_unlock(&mu); return sizeof before; }
 
 // ---- start, errors, devices
 API CUresult cuInit(unsigned flags) { ENTER(0); initialised = 1; return flags ? 1 : 0; }
@@ -359,7 +360,7 @@ API CUresult cuFuncGetParamInfo(struct func *f, size_t i, size_t *off, size_t *s
 struct config { unsigned grid[3], block[3], shared; void *stream; struct attr { int id; int pad; unsigned v[16]; } *attrs; unsigned n; };
 _Static_assert(sizeof(struct config) == 56 && offsetof(struct config, stream) == 32 && sizeof(struct attr) == 72, "layout of CUlaunchConfig");
 static void run(struct func *f, struct launch *l) {
-  pthread_mutex_lock(&mu); last = *l; pthread_mutex_unlock(&mu);
+  pthread_mutex_lock(&mu); before = last; last = *l; pthread_mutex_unlock(&mu);
   if (!strcmp(f->name, "fill")) { // fill(u64 p, u32 value, u32 n)
     unsigned *p, v, n;
     memcpy(&p, l->params, 8); memcpy(&v, l->params + 8, 4); memcpy(&n, l->params + 12, 4);
