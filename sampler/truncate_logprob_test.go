@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
 )
@@ -101,6 +103,52 @@ func TestMoreTiesThanAListHolds(t *testing.T) {
 		require.Equal(t, want.Tokens, got.Tokens)
 		require.LessOrEqual(t, got.Passes[0], c.passes)
 		near(t, want.LogProbs, got.LogProbs)
+	}
+}
+
+// Emitted kernels of further passes go on with what those of the first leave undecided, as generated ones do; and are none of them.
+func TestArtifactsOfFurtherPasses(t *testing.T) {
+	const vocab, hidden, n = 3001, 8, 3
+	rng := rand.New(rand.NewPCG(1, 2))
+	w, h := make([]uint16, vocab*hidden), make([]uint16, n*hidden)
+	for i := range w {
+		w[i] = bf16(rng.NormFloat64() * 0.1)
+	}
+	for i := range h {
+		h[i] = bf16(rng.NormFloat64())
+	}
+	rows := sampler.Rows{Seeds: []uint64{1, 2, 3}, Positions: []uint64{4}, TopP: []float32{0.9}}
+	weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: vocab, Hidden: hidden}
+	spec := sampler.Spec{Truncation: ir.Truncation{TopP: true}, LogProb: ir.ProcessedLogProb, MaxBatch: n}
+	r := gen.Request{Arch: arch.SM90, Shape: ir.Shape{Vocab: vocab, Hidden: hidden}, Batch: n, Computation: spec.Computation()}
+	emit := func(r gen.Request) *gen.Artifact {
+		a, err := gen.Emit(r)
+		require.NoError(t, err)
+		return a
+	}
+	first := emit(r)
+	r.Options.Further = true
+	further := emit(r)
+	require.Equal(t, first.Name(), further.Manifest.FurtherOf)
+	want := sampleOn(t, "cpu", weights, spec, h, rows)
+	spec.Artifact = first
+	alone := sampleOn(t, "sim:sm_90", weights, spec, h, rows)
+	require.Contains(t, alone.Status, ir.StatusUndecided)
+	spec.Further = further
+	got := sampleOn(t, "sim:sm_90", weights, spec, h, rows)
+	require.Equal(t, want.Tokens, got.Tokens)
+	near(t, want.LogProbs, got.LogProbs)
+
+	r.Options.Weights = sampler.Packed
+	dev, err := sampler.Open("sim:sm_90")
+	require.NoError(t, err)
+	head, err := dev.LoadHead(t.Context(), weights)
+	require.NoError(t, err)
+	for _, pair := range [][2]*gen.Artifact{{first, first}, {further, further}, {nil, further}, {first, emit(r)}} {
+		spec.Artifact, spec.Further = pair[0], pair[1]
+		_, err := head.Plan(t.Context(), spec)
+		var bad *sampler.InputError
+		require.ErrorAs(t, err, &bad)
 	}
 }
 
