@@ -85,3 +85,11 @@ func RepeatPoint(random, total uint64) uint64 {
 	high, _ := bits.Mul64(random, total)
 	return high
 }
+
+// ValidStreamTag reports a tag that is neither one of fsgen's nor a caller's.
+func ValidStreamTag(tag uint32) error {
+	if tag > StreamRedraw && tag < StreamUser || tag >= StreamReserved {
+		return fmt.Errorf("0 to %d, or a caller's own: %d to %d", StreamRedraw, StreamUser, StreamReserved-1)
+	}
+	return nil
+}

@@ -250,6 +250,18 @@ func ParseLayout(s string) (Layout, error) {
 	return "", fmt.Errorf("unknown layout of weights %q: want rowmajor or packed", s)
 }
 
+// text is the name that the numbers make.
+func (t Tile) text() string {
+	name := fmt.Sprintf("m%dn%dk%ds%dc%d", t.M, t.N, t.K, t.Stages, t.Cluster)
+	if t.Split {
+		name += "b"
+	}
+	if t.PingPong {
+		name += "p"
+	}
+	return name
+}
+
 // Width is the hidden states of a cluster's item.
 func (t Tile) Width() int {
 	if t.Split {

@@ -284,6 +284,7 @@ func TestValidateNamesTheField(t *testing.T) {
 		"launch.grid is warp":          func(k *Kernel) { k.Launch.Grid.Unit = "warp" },
 		"launch.grid":                  func(k *Kernel) { k.Launch.Grid.TileN = 0 },
 		"tile":                         func(k *Kernel) { k.Tile.M = 64 },
+		"tile.name":                    func(k *Kernel) { k.Tile.Name = "m128n16k64s4c2p" },
 		"problem":                      func(k *Kernel) { k.Problem.Vocab = -1 },
 		"problem.row_alignment":        func(k *Kernel) { k.Problem.RowAlignment = 3 },
 	} {

@@ -267,6 +267,8 @@ func (k *Kernel) validateShape() error {
 		return &Error{"problem.row_alignment", "want a power of two up to 4096", p.RowAlignment}
 	case t.M != g.TileM || t.N != g.TileN || t.Cluster != g.Cluster:
 		return &Error{"tile", "the tile is the grid's", fmt.Sprintf("%dx%d, cluster %d", t.M, t.N, t.Cluster)}
+	case t.Name != t.text() || t.Split != g.Split:
+		return &Error{"tile.name", "its numbers make " + t.text() + ", and the grid's split is the tile's", fmt.Sprintf("%q", t.Name)}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fsgen/fsgen/autotune"
 	"github.com/fsgen/fsgen/driver"
+	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 )
 
@@ -367,6 +368,9 @@ func (l *Launcher) check(a *DeviceArgs) error {
 	}
 	if err := checkLists(a); err != nil {
 		return err
+	}
+	if err := ir.ValidStreamTag(a.StreamTag); err != nil {
+		return &InputError{"stream tag", "want " + err.Error(), a.StreamTag}
 	}
 	if a.SlotCount < 0 || a.SlotCount > math.MaxInt32 {
 		return &InputError{"slot count", fmt.Sprintf("want 0 to %d", math.MaxInt32), a.SlotCount}

@@ -30,7 +30,7 @@ func newProblem(rng *rand.Rand, v, d, n int) *problem {
 	p := &problem{v: v, d: d, n: n, w: normals(rng, v*d, 0.3), h: normals(rng, n*d, 1)}
 	words := (v + 31) / 32
 	p.rows = Rows{Seeds: make([]uint64, n), Positions: make([]uint64, n), Temperature: make([]float32, n),
-		Bias: make([]float32, n*v), Mask: make([]uint32, n*words), Draw: 3, StreamTag: 5}
+		Bias: make([]float32, n*v), Mask: make([]uint32, n*words), Draw: 3, StreamTag: 25}
 	for i := range n {
 		p.rows.Seeds[i], p.rows.Positions[i] = rng.Uint64(), rng.Uint64()
 		p.rows.Temperature[i] = []float32{0, 0.5, 1, 2.5}[i%4]

@@ -100,6 +100,9 @@ func (d *Device) LoadHead(ctx context.Context, w Weights) (*Head, error) {
 		return nil, err
 	}
 	defer d.open.leave()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("sampler: load head: %w", err)
+	}
 	b, err := d.b.loadHead(ctx, w)
 	if err != nil {
 		return nil, fmt.Errorf("sampler: load head: %w", err)
@@ -246,6 +249,9 @@ func (h *Head) Plan(ctx context.Context, spec Spec) (*Plan, error) {
 		return nil, err
 	}
 	defer h.open.leave()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("sampler: plan: %w", err)
+	}
 	b, err := h.b.plan(ctx, spec)
 	var missing *templates.UnsupportedError
 	if errors.As(err, &missing) {

@@ -18,7 +18,8 @@ type Rows struct {
 	Seeds, Positions []uint64
 	// Unseeded marks rows whose seed is drawn from the operating system instead. With no Seeds at all, every row is.
 	Unseeded []bool
-	// Draw tells independent draws of one row and step apart; StreamTag tells uses apart.
+	// Draw tells independent draws of one row and step apart; StreamTag tells uses apart: 0 for samples, 1 to 3 for speculative
+	// decoding, from ir.StreamUser on for callers (docs/draws.md).
 	Draw, StreamTag uint32
 	// Temperature divides the logits: 0 is greedy for that row.
 	Temperature []float32
@@ -157,6 +158,9 @@ func (b *batch) setNoise(c ir.Computation, r Rows) error {
 			return &InputError{"seeds, positions, draw and stream tag", "a greedy plan has no noise to key", nil}
 		}
 		return nil
+	}
+	if err := ir.ValidStreamTag(r.StreamTag); err != nil {
+		return &InputError{"stream tag", "want " + err.Error(), r.StreamTag}
 	}
 	if r.Unseeded != nil && len(r.Unseeded) != b.slots {
 		return &InputError{"unseeded", fmt.Sprintf("want %d values", b.slots), fmt.Sprintf("%d values", len(r.Unseeded))}

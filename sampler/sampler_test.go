@@ -126,6 +126,38 @@ func TestCancelled(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
+// A context that was cancelled before loads no head and makes no plan, on any device.
+func TestCancelledBefore(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := Weights{Source: Matrix{Data: make([]uint16, 8*8), Hidden: 8}, Vocab: 8, Hidden: 8}
+	for _, name := range []string{CPU, "sim:sm_90"} {
+		dev, err := Open(name)
+		require.NoError(t, err)
+		_, err = dev.LoadHead(ctx, w)
+		require.ErrorIs(t, err, context.Canceled)
+		head, err := dev.LoadHead(t.Context(), w)
+		require.NoError(t, err)
+		_, err = head.Plan(ctx, Spec{})
+		require.ErrorIs(t, err, context.Canceled)
+	}
+}
+
+// Stream tags that are nobody's are refused: 4 to 15, and those from 2^31 on.
+func TestReservedStreamTags(t *testing.T) {
+	plan := cpuPlanFor(t, 8, 8, Spec{})
+	for tag, valid := range map[uint32]bool{0: true, 3: true, 4: false, 15: false, 16: true, 1<<31 - 1: true, 1 << 31: false, 1<<32 - 1: false} {
+		_, err := plan.Sample(t.Context(), make([]uint16, 8), Rows{Seeds: []uint64{1}, Positions: []uint64{2}, StreamTag: tag})
+		if valid {
+			require.NoError(t, err)
+			continue
+		}
+		var bad *InputError
+		require.ErrorAs(t, err, &bad)
+		require.Equal(t, "stream tag", bad.Field)
+	}
+}
+
 func TestOpenNames(t *testing.T) {
 	for _, bad := range []string{"", "gpu", "cuda:x", "cuda:-1", "cpu:0"} {
 		_, err := Open(bad)

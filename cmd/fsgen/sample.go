@@ -105,6 +105,9 @@ func (o *sampling) checkFlags(e *env) error {
 	case o.greedy && o.changed("sampler") && o.sampler != ir.Greedy.String():
 		return usagef("--greedy and --sampler %s exclude each other", o.sampler)
 	}
+	if err := ir.ValidStreamTag(o.tag); err != nil {
+		return usagef("--stream-tag is %d: want %v", o.tag, err)
+	}
 	if _, err := parseSampler(o.sampler); err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func corpus(t testing.TB) (out []*trial) {
 func newTrial(t testing.TB, tile tiling.Tile, kind int) *trial {
 	k := corpusKinds[kind]
 	tr := &trial{name: tile.String() + " " + k.name, tile: tile}
-	p := &probe{rng: newRNG(corpusSeed, tr.name)}
+	p := &probe{rng: newRNG(corpusSeed, tr.name), anyTag: true}
 	spec := specFor(t, p.rng, tile, k.specs)
 	tr.pr = settled(t, func() *problem { return k.build(p, tile, spec) })
 	var err error

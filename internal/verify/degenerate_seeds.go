@@ -100,7 +100,7 @@ var changes = []change{
 	{"low word of the position", func(pr *problem) { pr.rows.Positions = plus(pr.rows.Positions, 1) }},
 	{"high word of the position", func(pr *problem) { pr.rows.Positions = plus(pr.rows.Positions, 1<<32) }},
 	{"draw", func(pr *problem) { pr.rows.Draw++ }},
-	{"stream tag", func(pr *problem) { pr.rows.StreamTag++ }},
+	{"stream tag", func(pr *problem) { pr.rows.StreamTag = anotherTag(pr.rows.StreamTag) }},
 	{"temperature", func(pr *problem) { pr.rows.Temperature = []float32{0.5} }},
 	{"bias", func(pr *problem) { pr.rows.Bias = with(pr.rows.Bias, 2, every(len(pr.rows.Bias)/2)...) }},
 	{"mask", func(pr *problem) { pr.allow(every(pr.shape.Vocab / 2)) }},
@@ -163,4 +163,12 @@ func differ(a, b *sampler.Result) (n int) {
 		}
 	}
 	return n
+}
+
+// anotherTag is a stream tag that callers may have, and not the given one.
+func anotherTag(tag uint32) uint32 {
+	if tag == ir.StreamUser {
+		return tag + 1
+	}
+	return ir.StreamUser
 }

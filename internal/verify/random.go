@@ -80,6 +80,9 @@ func (p *probe) keys(pr *problem, n int) {
 		pr.rows.Seeds[i], pr.rows.Positions[i] = p.rng.Uint64(), p.rng.Uint64()>>p.rng.IntN(64)
 	}
 	pr.rows.Draw, pr.rows.StreamTag = p.rng.Uint32()>>p.rng.IntN(32), p.rng.Uint32()>>p.rng.IntN(32)
+	if ir.ValidStreamTag(pr.rows.StreamTag) != nil && !p.anyTag {
+		pr.rows.StreamTag = ir.StreamUser + pr.rows.StreamTag>>1&0xFFFFFF
+	}
 }
 
 func (p *probe) floats(n int) []float32 {

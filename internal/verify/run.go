@@ -72,6 +72,8 @@ type probe struct {
 	progress func(what string)
 	// beyond is set once a statistic has failed.
 	beyond bool
+	// anyTag draws reserved stream tags too, which kernels take and samplers refuse.
+	anyTag bool
 }
 
 func (r *run) do(ctx context.Context, s suite) (*Report, error) {
