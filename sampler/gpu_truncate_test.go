@@ -85,6 +85,55 @@ func sampleFiltered(t *testing.T, dev *Device, source RowReader, vocab, hidden i
 	return first
 }
 
+// What is told of rows that filters narrow is the reference's, whichever pass decides them: in every mode that one sum serves, at
+// spreads of logits from flat rows, whose cut is among thousands of tokens, to peaked ones.
+func TestGPULogProbsUnderTruncation(t *testing.T) {
+	dev := gpu(t)
+	cpu, err := Open(CPU)
+	require.NoError(t, err)
+	defer cpu.Close()
+	const vocab, hidden, n = 151936, 64, 24
+	rng := rand.New(rand.NewPCG(15, 16))
+	for _, spread := range []float64{0.2, 1, 2.5, 6} {
+		source := Matrix{Data: normals(rng, vocab*hidden, spread/math.Sqrt(hidden)), Hidden: hidden}
+		h := normals(rng, n*hidden, 1)
+		for _, spec := range []Spec{
+			{Truncation: ir.Truncation{TopK: true, TopP: true}, LogProb: ir.ProcessedLogProb, LogSumExp: true},
+			{Truncation: ir.Truncation{TopP: true, MinP: true, TemperatureLast: true}, LogProb: ir.ProcessedLogProb},
+			{Truncation: ir.Truncation{TopK: true, MinP: true}, LogProb: ir.RawLogProb},
+			{Truncation: ir.Truncation{TopP: true}, LogProb: ir.TemperatureLogProb, LogSumExp: true},
+		} {
+			var rows Rows
+			for range n {
+				rows.Seeds, rows.Positions = append(rows.Seeds, rng.Uint64()), append(rows.Positions, rng.Uint64())
+				rows.Temperature = append(rows.Temperature, warm[rng.IntN(len(warm))])
+				if spec.Truncation.TopK {
+					rows.TopK = append(rows.TopK, topKs[rng.IntN(len(topKs))])
+				}
+				if spec.Truncation.TopP {
+					rows.TopP = append(rows.TopP, topPs[rng.IntN(len(topPs))])
+				}
+				if spec.Truncation.MinP {
+					rows.MinP = append(rows.MinP, minPs[rng.IntN(len(minPs))])
+				}
+			}
+			spec.Chain.Temperature, spec.MaxBatch = true, n
+			got := sampleFiltered(t, dev, source, vocab, hidden, Packed, spec, h, rows)
+			want := sampleFiltered(t, cpu, source, vocab, hidden, RowMajor, spec, h, rows)
+			require.Equal(t, want.Status, got.Status)
+			require.Equal(t, want.Tokens, got.Tokens)
+			for i, x := range want.LogProbs {
+				require.InDelta(t, x, got.LogProbs[i], 1e-4*(1+math.Abs(float64(x))), "row %d in %d passes", i, got.Passes[i])
+				require.LessOrEqual(t, got.LogProbs[i], float32(0))
+			}
+			for i, x := range want.LogSumExp {
+				require.InDelta(t, x, got.LogSumExp[i], 1e-4*(1+math.Abs(float64(x))), "row %d in %d passes", i, got.Passes[i])
+			}
+			t.Logf("%s of %s, spread %g: passes at most %d", spec.LogProb, spec.Truncation, spread, slices.Max(got.Passes))
+		}
+	}
+}
+
 // Rows whose lists overflow: flat ones of a large k, and logits of which thousands are equal. Which CTA lists when is different in every
 // launch, and the tokens are not.
 func TestGPUTruncationOfFlatRows(t *testing.T) {
