@@ -110,7 +110,7 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 		// A parameter is there exactly if something asks for it.
 		for param, wanted := range map[string]bool{
 			"seeds": c.Sampler.Random(), "positions": c.Sampler.Random(), "temperature": c.Chain.Temperature,
-			"bias": c.Chain.Bias != ir.BiasNone, "bias_stride": c.Chain.Bias == ir.BiasMatrix, "mask": c.Chain.Mask,
+			"bias": c.Chain.Bias == ir.BiasVector || c.Chain.Bias == ir.BiasMatrix, "bias_stride": c.Chain.Bias == ir.BiasMatrix, "mask": c.Chain.Mask,
 			"lse": c.LogSumExp, "lse_partials": c.AddsUp(), "scores": c.Score, "tokens": true, "status": true, "hidden": true,
 			"weights": v.Options.Layout() == manifest.RowMajor, "packed_weights": v.Options.Layout() == manifest.Packed,
 			"top_k": c.Truncation.TopK, "top_p": c.Truncation.TopP, "min_p": c.Truncation.MinP,
