@@ -36,6 +36,7 @@ var toldUnderTruncation = []struct {
 	{ir.Truncation{TopP: true, TemperatureLast: true}, ir.Chain{Temperature: true, Softcap: 5}, ir.RawLogProb, false, 1301, 0.1},
 	{ir.Truncation{TopP: true, MinP: true, TemperatureLast: true}, ir.Chain{Temperature: true, Mask: true}, ir.ProcessedLogProb, false, 1900, 0.2},
 	{ir.Truncation{MinP: true}, ir.Chain{Bias: ir.BiasMatrix}, ir.RawLogProb, false, 1200, 0.05},
+	{ir.Truncation{TopP: true}, ir.Chain{IDs: true, Temperature: true}, ir.ProcessedLogProb, true, 1300, 0.1},
 }
 
 // What kernels tell of rows that filters narrow is what the reference tells, whichever pass decides them.
@@ -55,6 +56,9 @@ func TestLogProbsUnderTruncation(t *testing.T) {
 			for range n * c.vocab {
 				rows.Bias = append(rows.Bias, float32(rng.NormFloat64()*c.spread))
 			}
+		}
+		if c.chain.IDs {
+			rows.BanIDs = [][]int32{{0, 17, 900, 1200}}
 		}
 		if c.chain.Mask {
 			for range n * ((c.vocab + 31) / 32) {
