@@ -229,7 +229,7 @@ var truncationFaults = []fault{
 	{"k is one too small", &lens{in: rowsIn(func(p *lensPlan, r *sampler.Rows) { r.TopK = moreThan(r.TopK, -1) })},
 		"degenerate", []string{"filters at the borders"}},
 	{"p of row 0 for all", &lens{in: rowsIn(func(_ *lensPlan, r *sampler.Rows) { r.TopP = first(r.TopP) })},
-		"quick", []string{"random heads: gumbel, temperature, top-p"}},
+		"quick", []string{"random heads: gumbel, temperature, log-sum-exp, processed log-probabilities, top-p"}},
 	{"p is a percent too large", &lens{in: rowsIn(func(_ *lensPlan, r *sampler.Rows) {
 		r.TopP = slices.Clone(r.TopP)
 		for i := range r.TopP {

@@ -180,6 +180,9 @@ func TestExactFindsPlantedFaults(t *testing.T) {
 	for _, f := range mixtureFaults {
 		names = append(names, f.checks...)
 	}
+	for _, f := range drawFaults {
+		names = append(names, f.check)
+	}
 	for _, it := range exact(nil) {
 		name := strings.TrimPrefix(it.name, "grouped: ") // the same statistic
 		require.True(t, slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, n) }), "no fault makes %q fail", it.name)
