@@ -89,11 +89,10 @@ func (m Mem) inner(b *strings.Builder) {
 	writeOffset(b, m.Off)
 }
 
+// writeOffset writes an offset behind a sign of its own, below zero too: ptxas takes reg+-8, not reg-8.
 func writeOffset(b *strings.Builder, off int64) {
 	if off != 0 {
-		if off > 0 {
-			b.WriteByte('+')
-		}
+		b.WriteByte('+')
 		b.WriteString(strconv.FormatInt(off, 10))
 	}
 }
