@@ -242,8 +242,20 @@ var extrasCorpus = sync.OnceValues(func() (corpus, error) {
 				}
 				c.LogProb = ir.RawLogProb + ir.LogProb((i+j)%3)
 				c.LogSumExp = c.LogProb == ir.ProcessedLogProb && j == 0
-				c.Slots = (i+j)%2 == 0
-				rs = append(rs, Request{Arch: a, Computation: c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: batch})
+				c.Slots, c.Listed = (i+j)%2 == 0, j < 2
+				if c.Sampler != ir.Grouped {
+					c.TopN, c.Rank = []int{ir.MaxTopN, 1, 0, 5}[(i+j)%4], j < 2
+				}
+				layout := manifest.RowMajor
+				if j == 1 {
+					layout = manifest.Packed
+				}
+				rs = append(rs, Request{Arch: a, Computation: c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: batch, Options: templates.Options{Weights: layout}})
+				if j < 2 {
+					ranks := rs[len(rs)-1]
+					ranks.Computation, ranks.Options.Ranks = c.Normalize().RankPass(), true
+					rs = append(rs, ranks)
+				}
 			}
 		}
 	}

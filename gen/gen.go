@@ -126,15 +126,15 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 		Outputs:   []string{"token", "status"},
 		PTXSHA256: hex.EncodeToString(sum[:]),
 	}
-	m.Truncation = c.Truncation.Items()
-	if s := k.Resolve; s != nil {
-		m.Resolve = &manifest.Stage{Entry: s.Entry.Name, Params: s.Params, Rule: manifest.RowsRule, Block: [3]int{s.Threads, 1, 1},
-			SharedBytes: s.SharedBytes, Programmatic: true}
+	if r.Options.Ranks {
+		m.Outputs = []string{manifest.Ranks}
 	}
 	if first := r.Options; first.Further {
 		first.Further = false
 		m.FurtherOf = templates.EntryName(r.Arch.Name, t, c, first)
 	}
+	m.Truncation = c.Truncation.Items()
+	m.Resolve, m.Top, m.Listed = describeStage(k.Resolve), describeStage(k.Top), describeStage(k.Listed)
 	if c.Sampler.Random() {
 		m.RNG = ir.NoiseName
 	}
@@ -153,5 +153,23 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 	if c.LogProb != ir.NoLogProb {
 		m.Outputs, m.LogProbMode = append(m.Outputs, manifest.LogProb), c.LogProb.String()
 	}
+	if m.TopN = c.TopN; c.TopN > 0 {
+		m.Outputs = append(m.Outputs, manifest.TopIDs, manifest.TopLogProbs)
+	}
+	if c.Rank {
+		m.Outputs = append(m.Outputs, manifest.Ranks)
+	}
+	if c.Listed {
+		m.Outputs = append(m.Outputs, manifest.ListLogProbs)
+	}
 	return m
+}
+
+// describeStage describes a further stage; nil for none.
+func describeStage(s *templates.Stage) *manifest.Stage {
+	if s == nil {
+		return nil
+	}
+	return &manifest.Stage{Entry: s.Entry.Name, Params: s.Params, Rule: manifest.RowsRule, Block: [3]int{s.Threads, 1, 1},
+		SharedBytes: s.SharedBytes, Programmatic: true}
 }

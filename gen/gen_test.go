@@ -60,8 +60,10 @@ func TestManifestAgreesWithThePTX(t *testing.T) {
 		m, err := v.parse()
 		require.NoError(t, err)
 		stages := []*manifest.Kernel{v.Manifest}
-		if stage := v.Manifest.StageKernel(); stage != nil {
-			stages = append(stages, stage)
+		for _, stage := range []*manifest.Kernel{v.Manifest.StageKernel(), v.Manifest.TopKernel(), v.Manifest.ListedKernel()} {
+			if stage != nil {
+				stages = append(stages, stage)
+			}
 		}
 		require.Len(t, m.Entries(), len(stages), v.name())
 		for _, k := range stages {
@@ -111,21 +113,30 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 		for param, wanted := range map[string]bool{
 			"seeds": c.Sampler.Random(), "positions": c.Sampler.Random(), "temperature": c.Chain.Temperature,
 			"bias": c.Chain.Bias == ir.BiasVector || c.Chain.Bias == ir.BiasMatrix, "bias_stride": c.Chain.Bias == ir.BiasMatrix, "mask": c.Chain.Mask,
-			"lse": c.LogSumExp, "lse_partials": c.AddsUp(), "scores": c.Score, "tokens": true, "status": true, "hidden": true,
-			"weights": v.Options.Layout() == manifest.RowMajor, "packed_weights": v.Options.Layout() == manifest.Packed,
+			"lse": c.LogSumExp, "lse_partials": c.AddsUp(), "scores": c.Score, "tokens": !v.Options.Ranks, "status": !v.Options.Ranks, "hidden": true,
+			manifest.Ranks: c.Rank || v.Options.Ranks,
+			"weights":      v.Options.Layout() == manifest.RowMajor, "packed_weights": v.Options.Layout() == manifest.Packed,
 			"top_k": c.Truncation.TopK, "top_p": c.Truncation.TopP, "min_p": c.Truncation.MinP,
 			manifest.Marks: c.Collects(), manifest.Counts: c.Collects(), manifest.Candidates: c.Collects(),
 			"draw_counts": c.Draws != ir.SingleDraw, manifest.MaxDraws: c.Draws != ir.SingleDraw,
 		} {
 			require.Equal(t, wanted, k.Param(param) != nil, "%s: %s", v.name(), param)
-			if stage := k.StageKernel(); stage != nil && stage.Param(param) != nil {
-				require.True(t, wanted, "%s: %s of the second stage", v.name(), param)
+			for _, stage := range []*manifest.Kernel{k.StageKernel(), k.TopKernel(), k.ListedKernel()} {
+				if stage != nil && stage.Param(param) != nil {
+					require.True(t, wanted, "%s: %s of %s", v.name(), param, stage.Entry)
+				}
 			}
 		}
 		require.Equal(t, c.Truncation.Items(), k.Truncation)
 		require.Equal(t, c.Draws.String(), v.Draws())
 		require.Equal(t, c.Draws != ir.SingleDraw, v.Writes(manifest.Draws))
 		require.Equal(t, c.Collects(), k.Resolve != nil)
+		require.Equal(t, c.Rank || v.Options.Ranks, slices.Contains(k.Outputs, manifest.Ranks))
+		require.Equal(t, c.TopN, k.TopN)
+		require.Equal(t, c.TopN > 0, k.Top != nil)
+		require.Equal(t, c.TopN > 0, slices.Contains(k.Outputs, manifest.TopIDs))
+		require.Equal(t, c.Listed, k.Listed != nil)
+		require.Equal(t, c.Listed, slices.Contains(k.Outputs, manifest.ListLogProbs))
 		require.Equal(t, c.Score, slices.Contains(k.Outputs, "score"))
 		require.Equal(t, c.LogSumExp, slices.Contains(k.Outputs, manifest.LogSumExp))
 		require.Equal(t, c.Sampler.String(), k.Sampler)

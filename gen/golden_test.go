@@ -14,7 +14,8 @@ import (
 // TestGolden holds a handful of kernels against testdata, so that no change to emitted code goes unseen. Between them they
 // have every part of the skeletons: one group of columns and many, one CTA and a cluster, even registers and shares, and
 // every transform; blocks scored as a whole, sums in the epilogue and in a pass of their own, and log-probabilities of what is
-// compared and of what is not, slots, rows that are narrowed, rows that draw several tokens, and rows whose single logits are changed.
+// compared and of what is not, slots, rows that are narrowed, rows that draw several tokens, rows whose single logits are changed,
+// and what is reported beside tokens.
 func TestGolden(t *testing.T) {
 	greedy := request(1, "none")
 	greedy.Computation.Sampler = ir.Greedy
@@ -38,8 +39,16 @@ func TestGolden(t *testing.T) {
 	drawn100.Arch, drawn100.Computation.Draws, drawn100.Computation.MaxDraws = arch.SM100, ir.WithoutReplacement, ir.MaxDraws
 	edited, edited100 := request(8, "bias=sparse,penalties,ids,temperature"), request(32, "softcap=30,bias=sparse,penalties,bias-last,ids,mask,temperature")
 	edited100.Arch, edited100.Computation.LogProb, edited100.Computation.Slots = arch.SM100, ir.RawLogProb, true
+	reports, reports100 := request(64, "bias,temperature"), request(16, "mask,temperature")
+	reports.Computation.LogProb, reports.Computation.Listed, reports.Computation.TopN, reports.Options.Weights = ir.RawLogProb, true, 20, manifest.Packed
+	reports100.Arch, reports100.Computation.LogProb, reports100.Computation.TopN, reports100.Computation.Rank = arch.SM100, ir.ProcessedLogProb, 5, true
+	ranks := request(64, "mask")
+	ranks.Computation, ranks.Options.Ranks = ir.Computation{Chain: ranks.Computation.Chain, Sampler: ir.Greedy}, true
 	files := map[string][]byte{}
 	for _, r := range []Request{
+		reports,
+		reports100,
+		ranks,
 		greedy,
 		request(16, "temperature"),
 		request(128, "bias,mask,temperature"),

@@ -23,6 +23,9 @@ func GoPackage(a *Artifact, pkgName string) ([]byte, error) {
 	if !token.IsIdentifier(pkgName) || pkgName == "_" {
 		return nil, &RequestError{"package name", "want an identifier of Go", fmt.Sprintf("%q", pkgName)}
 	}
+	if err := noReports(a.Manifest); err != nil {
+		return nil, err
+	}
 	m := a.Manifest
 	f := jen.NewFile(pkgName)
 	f.ImportName(driverPath, "driver")

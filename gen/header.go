@@ -19,11 +19,22 @@ var headerTemplate = template.Must(template.New("header").Parse(headerText))
 // Header is a C header that holds the kernel and launches it over the CUDA driver API: plain C99 and C++11, nothing but cuda.h
 // and the standard library.
 func Header(a *Artifact) ([]byte, error) {
+	if err := noReports(a.Manifest); err != nil {
+		return nil, err
+	}
 	var b bytes.Buffer
 	if err := headerTemplate.Execute(&b, newHeader(a)); err != nil {
 		panic(fmt.Sprintf("BUG: gen: header: %v", err))
 	}
 	return b.Bytes(), nil
+}
+
+// noReports refuses kernels with stages that report of rows: what is emitted to launch kernels launches none of those.
+func noReports(m *manifest.Kernel) error {
+	if m.Top != nil || m.Listed != nil || slices.Contains(m.Outputs, manifest.Ranks) {
+		return &RequestError{"format", "a kernel that reports likeliest tokens, listed ids or ranks has stages that headers and packages do not launch; use the PTX and its manifest", "h or go"}
+	}
+	return nil
 }
 
 // header is what the template is filled in with.

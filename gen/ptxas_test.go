@@ -52,9 +52,10 @@ func assembles(t *testing.T, tool ptxas.Tool, v variant) {
 		return
 	}
 	assert.True(t, k.Entry)
-	stage := v.Manifest.StageKernel()
-	if stage != nil {
-		stageAssembles(t, v, stage, r.Kernel(stage.Entry))
+	for _, stage := range []*manifest.Kernel{v.Manifest.StageKernel(), v.Manifest.TopKernel(), v.Manifest.ListedKernel()} {
+		if stage != nil {
+			stageAssembles(t, v, stage, r.Kernel(stage.Entry))
+		}
 	}
 	assert.Zero(t, k.Stack, "%s: bytes of local memory", v.name())
 	assert.Zero(t, k.SpillStores+k.SpillLoads, "%s: bytes of spills", v.name())
@@ -71,7 +72,7 @@ func assembles(t *testing.T, tool ptxas.Tool, v variant) {
 	}
 }
 
-// stageAssembles holds the second stage of a kernel to as much: its CTAs have to fit the registers of a multiprocessor.
+// stageAssembles holds a further stage of a kernel to as much: its CTAs have to fit the registers of a multiprocessor.
 func stageAssembles(t *testing.T, v variant, stage *manifest.Kernel, k *ptxas.Kernel) {
 	if !assert.NotNil(t, k, "%s: no report of %s", v.name(), stage.Entry) {
 		return

@@ -67,6 +67,9 @@ func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // NoToken is the token of a row that could not be sampled.
 const NoToken = -1
 
+// UndecidedToken stands for the likeliest tokens of a row whose list has overflowed: a further pass knows more.
+const UndecidedToken = -2
+
 // Computation is what one kernel computes for every row.
 type Computation struct {
 	Chain   Chain

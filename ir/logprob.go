@@ -43,6 +43,13 @@ func ParseLogProb(s string) (LogProb, error) {
 // MaxTopN bounds Computation.TopN.
 const MaxTopN = 20
 
+// RankPass is the computation of the kernel that counts the tokens before those of the rows: greedy, by the mode's logits.
+func (c Computation) RankPass() Computation {
+	s := c.Summed()
+	s.Chain.Temperature = false
+	return Computation{Chain: s.Chain, Sampler: Greedy, Slots: c.Slots && (s.Chain.Mask || s.Chain.Bias == BiasMatrix)}.Normalize()
+}
+
 func (c Computation) validateOutputs() error {
 	switch {
 	case int(c.LogProb) >= len(logProbNames):

@@ -47,7 +47,7 @@ type Kernel struct {
 	Sampler   string `json:"sampler"`
 	// RNG names the definition of the noise; empty for samplers without noise.
 	RNG string `json:"rng,omitempty"`
-	// Outputs lists what the kernel writes for each row: token, status, score, lse, logprob, draws, draw_scores.
+	// Outputs lists what the kernel writes for each row: token, status, score, lse, logprob, top_ids, top_logprobs, ranks, list_logprobs, draws, draw_scores.
 	Outputs []string `json:"outputs"`
 	// LogProbMode says of which distribution log-probabilities are: raw, temperature or processed; empty without any.
 	LogProbMode string `json:"logprob_mode,omitempty"`
@@ -62,6 +62,11 @@ type Kernel struct {
 	// FurtherOf names the kernel whose undecided rows this one goes on with (docs/truncation.md): any of its tiles' will do. It is empty for
 	// kernels of first passes.
 	FurtherOf string `json:"further_of,omitempty"`
+	// Top is launched behind the kernel, a CTA for each row: it sorts the likeliest tokens. Listed is launched last, where ids are listed: it gives their log-probabilities. It takes any number of CTAs.
+	Top    *Stage `json:"top,omitempty"`
+	Listed *Stage `json:"listed,omitempty"`
+	// TopN is how many of the likeliest tokens of every row come out, in order; 0 for none.
+	TopN int `json:"top_n,omitempty"`
 	// Resources is what ptxas reported, where it was at hand.
 	Resources *Resources `json:"resources,omitempty"`
 	// PTXSHA256 is the hash of the PTX text that the manifest describes.
@@ -82,12 +87,26 @@ type Stage struct {
 
 // StageKernel describes the further stage as a kernel of its own; nil if there is none. Its grid is a CTA for each row.
 func (k *Kernel) StageKernel() *Kernel {
-	s := k.Resolve
+	return k.stageKernel(k.Resolve)
+}
+
+// TopKernel describes the stage that sorts the likeliest tokens as a kernel of its own; nil if there is none.
+func (k *Kernel) TopKernel() *Kernel {
+	return k.stageKernel(k.Top)
+}
+
+// ListedKernel describes the stage of listed ids as a kernel of its own; nil if there is none. A CTA for each row is one that is right;
+// more are as well.
+func (k *Kernel) ListedKernel() *Kernel {
+	return k.stageKernel(k.Listed)
+}
+
+func (k *Kernel) stageKernel(s *Stage) *Kernel {
 	if s == nil {
 		return nil
 	}
 	one := *k
-	one.Entry, one.Params, one.Resolve, one.Resources = s.Entry, s.Params, nil, nil
+	one.Entry, one.Params, one.Resolve, one.Top, one.Listed, one.Resources = s.Entry, s.Params, nil, nil, nil, nil
 	one.Launch = Launch{Grid: Grid{Unit: "cta", Rule: s.Rule, TileM: 1, TileN: 1, Cluster: 1}, Cluster: [3]int{1, 1, 1}, Block: s.Block,
 		SharedBytes: s.SharedBytes, Programmatic: s.Programmatic}
 	return &one
@@ -324,6 +343,15 @@ const (
 	LogSumExp = "lse"
 	LogProb   = "logprob"
 	Partials  = "lse_partials"
+	// TopIDs and TopLogProbs are the likeliest tokens of every row, which the stage that sorts them writes.
+	TopIDs      = "top_ids"
+	TopLogProbs = "top_logprobs"
+	// Ranks are 1 for every row with a token, to which another kernel adds the tokens before that one. It finds the token's key in
+	// RankKeys: the logit in an order-preserving form above the complement of the id.
+	Ranks    = "ranks"
+	RankKeys = "rank_keys"
+	// ListLogProbs is what the stage of listed ids writes.
+	ListLogProbs = "list_logprobs"
 )
 
 // Names of the parameters in which a kernel that truncates leaves what it found, for the kernel that draws from it (Resolve).
@@ -350,11 +378,42 @@ const (
 // CollectionOffset is where one of these arrays lies, for batches of up to so many rows, in the memory that a launcher gives
 // to all of them: marks and counts, zeroed once, and then those that need not be. It is -1 for other parameters.
 func CollectionOffset(param string, batch int) int {
+	return offsetOf(param, batch, []rowArray{{Counts, 16}, {Marks, 4 * RowMarks}, {States, StateBytes}, {Bins, 8*RowPivots + 16}, {Candidates, RowCandidates * CandidateBytes}, {Pivots, PivotBytes * RowPivots}, {Bounds, 8}, {Masses, 8}, {"", 0}})
+}
+
+// Names of the parameters in which a kernel lists the likeliest tokens for the stage that sorts them (Top): workspace but for the
+// last, which is scratch.
+const (
+	TopMarks  = "top_marks"
+	TopBounds = "top_bounds"
+	TopCounts = "top_counts"
+	TopFloors = "top_floors"
+	TopKeys   = "top_keys"
+
+	RowTopMarks = 64   // marks of a row, 8 bytes each
+	RowTopKeys  = 8192 // tokens that a row's list holds, 8 bytes each
+)
+
+// ReportOffset is where one of these arrays lies, or that of the rows' sums (Masses) or their tokens' keys (RankKeys), for batches of up
+// to so many rows, in the memory that a launcher gives to all of them: first those that are zeroed once, and last TopKeys, without
+// which it is small. It is -1 for other parameters.
+func ReportOffset(param string, batch int) int {
+	return offsetOf(param, batch, []rowArray{{TopMarks, 8 * RowTopMarks}, {TopBounds, 8}, {TopFloors, 8}, {TopCounts, 8}, {Masses, 8}, {RankKeys, 8}, {TopKeys, 8 * RowTopKeys}, {"", 0}})
+}
+
+// ReportBytes is the size of all of them.
+func ReportBytes(batch int) int { return ReportOffset("", batch) }
+
+// rowArray is an array of a row's.
+type rowArray struct {
+	name  string
+	bytes int // of a row, padded
+}
+
+// offsetOf is where an array of some that lie one behind the other begins, -1 for one that is not among them.
+func offsetOf(param string, batch int, arrays []rowArray) int {
 	end := 0
-	for _, array := range []struct {
-		name  string
-		bytes int // of a row, padded
-	}{{Counts, 16}, {Marks, 4 * RowMarks}, {States, StateBytes}, {Bins, 8*RowPivots + 16}, {Candidates, RowCandidates * CandidateBytes}, {Pivots, PivotBytes * RowPivots}, {Bounds, 8}, {Masses, 8}, {"", 0}} {
+	for _, array := range arrays {
 		if array.name == param {
 			return end
 		}

@@ -61,7 +61,13 @@ func (k *Kernel) Validate() error {
 	if err := k.validateDraws(); err != nil {
 		return err
 	}
-	if err := k.validateResolve(); err != nil {
+	if err := k.validateStage("resolve", k.StageKernel()); err != nil {
+		return err
+	}
+	if err := k.validateStage("top", k.TopKernel()); err != nil {
+		return err
+	}
+	if err := k.validateStage("listed", k.ListedKernel()); err != nil {
 		return err
 	}
 	return k.validateShape()
@@ -108,24 +114,23 @@ func (k *Kernel) validateDraws() error {
 	return nil
 }
 
-// validateResolve holds the further stage to what a kernel is held to.
-func (k *Kernel) validateResolve() error {
-	s := k.StageKernel()
+// validateStage holds a further stage to what a kernel is held to.
+func (k *Kernel) validateStage(name string, s *Kernel) error {
 	if s == nil {
 		return nil
 	}
 	if !identifier(s.Entry) || s.Entry == k.Entry {
-		return &Error{"resolve.entry", "want an identifier of C, not that of the kernel", fmt.Sprintf("%q", s.Entry)}
+		return &Error{name + ".entry", "want an identifier of C, not that of the kernel", fmt.Sprintf("%q", s.Entry)}
 	}
 	if err := s.validateParams(); err != nil {
-		return fmt.Errorf("resolve: %w", err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	if err := s.validateLaunch(RowsRule); err != nil {
-		return fmt.Errorf("resolve: %w", err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	for i, p := range s.Params {
 		if q := k.Param(p.Name); q != nil && (q.Kind != p.Kind || q.Element != p.Element) {
-			return &Error{fmt.Sprintf("resolve.params[%d]", i), "a parameter of the kernel's name is of its kind and element", fmt.Sprintf("%s, %s %s", p.Name, p.Kind, p.Element)}
+			return &Error{fmt.Sprintf("%s.params[%d]", name, i), "a parameter of the kernel's name is of its kind and element", fmt.Sprintf("%s, %s %s", p.Name, p.Kind, p.Element)}
 		}
 	}
 	return nil
@@ -139,9 +144,9 @@ var logProbModes = map[string]bool{"raw": true, "temperature": true, "processed"
 func (k *Kernel) validateOutputs() error {
 	seen := map[string]bool{}
 	for i, o := range k.Outputs {
-		known := o == "token" || o == "status" || o == "score" || o == LogSumExp || o == LogProb || o == Draws || o == DrawScores
+		known := o == "token" || o == "status" || o == "score" || o == LogSumExp || o == LogProb || o == TopIDs || o == TopLogProbs || o == Ranks || o == ListLogProbs || o == Draws || o == DrawScores
 		if !known || seen[o] {
-			return &Error{fmt.Sprintf("outputs[%d]", i), "want token, status, score, lse, logprob, draws or draw_scores, each once", fmt.Sprintf("%q", o)}
+			return &Error{fmt.Sprintf("outputs[%d]", i), "want token, status, score, lse, logprob, top_ids, top_logprobs, ranks, list_logprobs, draws or draw_scores, each once", fmt.Sprintf("%q", o)}
 		}
 		seen[o] = true
 	}
@@ -153,6 +158,13 @@ func (k *Kernel) validateOutputs() error {
 		if has(name, "write") != seen[name] || seen[name] && !has(Partials, "scratch") {
 			return &Error{"outputs", name + " comes with a pointer " + name + " to write and a pointer lse_partials to scratch", k.Outputs}
 		}
+	}
+	if s := k.ListedKernel(); (s != nil) != seen[ListLogProbs] || s != nil && (!seen[LogProb] || s.Param(ListLogProbs) == nil) {
+		return &Error{"outputs", ListLogProbs + " comes with logprob, and with the stage listed, which writes it", k.Outputs}
+	}
+	if s := k.TopKernel(); (s != nil) != seen[TopIDs] || seen[TopIDs] != seen[TopLogProbs] || (k.TopN > 0) != seen[TopIDs] || k.TopN < 0 ||
+		s != nil && (!seen[LogProb] || s.Param(TopIDs) == nil || s.Param(TopLogProbs) == nil) {
+		return &Error{"outputs", TopIDs + " and " + TopLogProbs + " come with logprob, top_n, and the stage top, which writes them", k.Outputs}
 	}
 	if k.LogProbMode != "" && !logProbModes[k.LogProbMode] || seen[LogProb] != (k.LogProbMode != "") {
 		return &Error{"logprob_mode", "want raw, temperature or processed with the output logprob, and none without", fmt.Sprintf("%q", k.LogProbMode)}
@@ -172,7 +184,8 @@ func identifier(s string) bool {
 }
 
 // collected are the parameters of the workspace that lie behind it (CollectionOffset).
-var collected = map[string]bool{Marks: true, Counts: true, States: true, Bins: true}
+var collected = map[string]bool{Marks: true, Counts: true, States: true, Bins: true,
+	TopMarks: true, TopBounds: true, TopCounts: true, TopFloors: true}
 
 // accesses are what a pointer may be for; other parameters have none.
 var accesses = map[string]bool{"": true, "read": true, "write": true, "workspace": true, "scratch": true}

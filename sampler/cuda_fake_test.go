@@ -17,6 +17,7 @@ import (
 	"github.com/fsgen/fsgen/internal/cfake"
 	"github.com/fsgen/fsgen/internal/dynlib"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/templates"
 )
 
@@ -239,6 +240,76 @@ func TestLaunchesOfDraws(t *testing.T) {
 			assert.EqualValues(t, 11<<20, f.paramOf(last, templates.ParamDrawScores))
 		}
 	}
+}
+
+// TestLaunchesOfLists: the stage of listed ids is launched where something is asked for, with what it takes.
+func TestLaunchesOfLists(t *testing.T) {
+	f := openFake(t)
+	l, args := f.launcher(Spec{MaxBatch: 8, LogProb: ir.RawLogProb, ListLogProbs: true}, 8)
+	args.LogProbs = 9 << 20
+	launches := func() int {
+		before := f.calls("cuLaunchKernelEx")
+		require.NoError(t, l.Launch(0, args))
+		return f.calls("cuLaunchKernelEx") - before
+	}
+	require.Equal(t, 1, launches(), "nothing is listed")
+	args.ListLength = 20
+	var input *InputError
+	require.ErrorAs(t, l.Launch(0, args), &input)
+	require.ErrorContains(t, input, "listed ids")
+	args.ListIDs, args.ListLogProbs = 10<<20, 11<<20
+	require.Equal(t, 2, launches())
+	require.EqualValues(t, 1, f.last().programmatic)
+	require.Equal(t, 20, listedCTAs(l.plan.list[0].listed.Manifest, 8, args.ListLength))
+	_, all := l.plan.spaceBytes(l.rows)
+	require.GreaterOrEqual(t, all, manifest.CollectionStart(l.rows)+8*l.rows)
+	require.LessOrEqual(t, uint64(l.masses()-l.space.Ptr())+8*uint64(l.rows), uint64(all))
+	for _, bad := range []DeviceArgs{{ListLength: -1}, {ListLength: 1 << 30}, {ListLength: 20, ListStride: 19}, {ListLength: 20, ListStride: 1 << 29}} {
+		a := *args
+		a.ListLength, a.ListStride = bad.ListLength, bad.ListStride
+		require.ErrorAs(t, l.Launch(0, &a), &input)
+	}
+}
+
+// TestLaunchesOfTops: the stage that sorts the likeliest tokens follows every launch.
+func TestLaunchesOfTops(t *testing.T) {
+	f := openFake(t)
+	l, args := f.launcher(Spec{MaxBatch: 8, LogProb: ir.RawLogProb, TopN: 5, ListLogProbs: true}, 8)
+	var input *InputError
+	args.LogProbs = 9 << 20
+	require.ErrorAs(t, l.Launch(0, args), &input)
+	require.ErrorContains(t, input, "top ids")
+	args.TopIDs, args.TopLogProbs, args.TopPass = 10<<20, 11<<20, 3
+	before := f.calls("cuLaunchKernelEx")
+	require.NoError(t, l.Launch(0, args))
+	require.Equal(t, 2, f.calls("cuLaunchKernelEx")-before)
+	require.EqualValues(t, 1, f.last().programmatic)
+	top := l.plan.list[0].top
+	require.EqualValues(t, 10<<20, f.paramOf(top, templates.ParamTopIDs))
+	require.EqualValues(t, 11<<20, f.paramOf(top, templates.ParamTopLogProbs))
+	require.EqualValues(t, l.reports(manifest.TopKeys), f.paramOf(top, templates.ParamTopKeys))
+	require.EqualValues(t, l.masses(), f.paramOf(top, templates.ParamMasses))
+	zeroed, all := l.plan.spaceBytes(l.rows)
+	require.EqualValues(t, l.reports(manifest.Masses)-l.space.Ptr(), zeroed)
+	require.LessOrEqual(t, uint64(l.masses()-l.space.Ptr())+8*uint64(l.rows), uint64(all))
+}
+
+// TestLaunchesOfRanks: who gives no address for ranks saves the pass.
+func TestLaunchesOfRanks(t *testing.T) {
+	f := openFake(t)
+	l, args := f.launcher(Spec{MaxBatch: 8, LogProb: ir.RawLogProb, Rank: true}, 8)
+	args.LogProbs = 9 << 20
+	for _, ranks := range []uint64{0, 10 << 20} {
+		args.Ranks = ranks
+		before := f.calls("cuLaunchKernelEx")
+		require.NoError(t, l.Launch(0, args))
+		require.Equal(t, 1+int(min(ranks, 1)), f.calls("cuLaunchKernelEx")-before)
+	}
+	require.EqualValues(t, 1, f.last().programmatic)
+	require.EqualValues(t, args.Ranks, f.paramOf(l.plan.ranks, templates.ParamRanks))
+	require.EqualValues(t, l.reports(manifest.RankKeys), f.paramOf(l.plan.ranks, templates.ParamRankKeys))
+	_, all := l.plan.spaceBytes(l.rows)
+	require.LessOrEqual(t, uint64(l.reports(manifest.RankKeys)-l.space.Ptr())+8*uint64(l.rows), uint64(all))
 }
 
 func TestLaunchAllocatesNothing(t *testing.T) {

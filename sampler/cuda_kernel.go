@@ -22,6 +22,8 @@ type cudaKernel struct {
 	place   driver.DevicePtr
 	setters []setter
 	then    *cudaKernel // what is launched after it, of the same module; nil for none
+	top     *cudaKernel // what sorts the likeliest tokens, likewise
+	listed  *cudaKernel // and what gives listed log-probabilities
 }
 
 // setter fills in one parameter of a launch.
@@ -45,7 +47,13 @@ func (h *cudaHead) loadKernel(ctx context.Context, b bucket, serial bool) (*cuda
 	if err := k.prepare(h, m); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
-	if err := k.prepareStage(m.StageKernel()); err != nil {
+	if k.then, err = k.stage(m.StageKernel()); err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	if k.top, err = k.stage(m.TopKernel()); err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	if k.listed, err = k.stage(m.ListedKernel()); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
 	return k, nil
@@ -64,17 +72,17 @@ func settersOf(m *manifest.Kernel) (list []setter, err error) {
 	return list, nil
 }
 
-// prepareStage finds the kernel's further stage, if it has one.
-func (k *cudaKernel) prepareStage(m *manifest.Kernel) (err error) {
+// stage finds a further stage of the kernel, if it has one.
+func (k *cudaKernel) stage(m *manifest.Kernel) (s *cudaKernel, err error) {
 	if m == nil {
-		return nil
+		return nil, nil
 	}
-	k.then = &cudaKernel{serial: k.serial}
-	if k.then.setters, err = settersOf(m); err != nil {
-		return err
+	s = &cudaKernel{serial: k.serial}
+	if s.setters, err = settersOf(m); err != nil {
+		return nil, err
 	}
-	k.then.Kernel, err = k.mod.Kernel(m)
-	return err
+	s.Kernel, err = k.mod.Kernel(m)
+	return s, err
 }
 
 // prepare encodes the weights' tensor map and finds the kernel.
@@ -140,6 +148,10 @@ func inWorkspace(param string) setter {
 
 func inCollection(array string) setter {
 	return pointer(array, func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.collection(array)) })
+}
+
+func inReports(array string) setter {
+	return pointer(array, func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.reports(array)) })
 }
 
 func stride(perRow func(a *DeviceArgs) bool) setter {
@@ -237,13 +249,34 @@ var setters = map[string]setter{
 	templates.ParamCounts:            inCollection(manifest.Counts),
 	templates.ParamCandidates:        inCollection(manifest.Candidates),
 	templates.ParamBounds:            inCollection(manifest.Bounds),
-	templates.ParamMasses:            inCollection(manifest.Masses),
-	templates.ParamTokens:            pointer("tokens", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Tokens }),
-	templates.ParamStatus:            pointer("status", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Status }),
-	templates.ParamScores:            pointer("scores", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Scores }),
-	templates.ParamLogSumExp:         pointer("log-sum-exp", func(_ *Launcher, a *DeviceArgs) uint64 { return a.LogSumExp }),
-	templates.ParamLogProb:           pointer("log-probabilities", func(_ *Launcher, a *DeviceArgs) uint64 { return a.LogProbs }),
-	templates.ParamKeys:              inWorkspace(manifest.Keys),
-	templates.ParamPartials:          pointer("partial sums", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.partials()) }),
-	templates.ParamTicket:            inWorkspace(manifest.Ticket),
+	templates.ParamMasses:            pointer(manifest.Masses, func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.masses()) }),
+	templates.ParamTopMarks:          inReports(manifest.TopMarks),
+	templates.ParamTopBounds:         inReports(manifest.TopBounds),
+	templates.ParamTopCounts:         inReports(manifest.TopCounts),
+	templates.ParamTopFloors:         inReports(manifest.TopFloors),
+	templates.ParamTopKeys:           inReports(manifest.TopKeys),
+	templates.ParamRankKeys:          inReports(manifest.RankKeys),
+	templates.ParamRanks: func(_ *Launcher, p *driver.Params, i int, a *DeviceArgs) error {
+		p.SetPtr(i, driver.DevicePtr(a.Ranks)) // 0 asks for none
+		return nil
+	},
+	templates.ParamTopPass:      scalar(func(_ *Launcher, a *DeviceArgs) int { return a.TopPass }),
+	templates.ParamTopIDs:       pointer("top ids", func(_ *Launcher, a *DeviceArgs) uint64 { return a.TopIDs }),
+	templates.ParamTopLogProbs:  pointer("top log-probabilities", func(_ *Launcher, a *DeviceArgs) uint64 { return a.TopLogProbs }),
+	templates.ParamListIDs:      pointer("listed ids", func(_ *Launcher, a *DeviceArgs) uint64 { return a.ListIDs }),
+	templates.ParamListStride:   scalar(func(_ *Launcher, a *DeviceArgs) int { return a.ListStride }),
+	templates.ParamListLength:   scalar(func(_ *Launcher, a *DeviceArgs) int { return a.ListLength }),
+	templates.ParamListLogProbs: pointer("listed log-probabilities", func(_ *Launcher, a *DeviceArgs) uint64 { return a.ListLogProbs }),
+	templates.ParamWeightRows:   pointer("weights", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.plan.head.ptr) }),
+	templates.ParamWeightStride: scalar(func(l *Launcher, _ *DeviceArgs) int { return l.plan.head.ld }),
+	templates.ParamHiddenRows:   pointer("hidden states", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Hidden }),
+	templates.ParamHiddenStride: scalar(func(_ *Launcher, a *DeviceArgs) int { return a.HiddenLD }),
+	templates.ParamTokens:       pointer("tokens", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Tokens }),
+	templates.ParamStatus:       pointer("status", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Status }),
+	templates.ParamScores:       pointer("scores", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Scores }),
+	templates.ParamLogSumExp:    pointer("log-sum-exp", func(_ *Launcher, a *DeviceArgs) uint64 { return a.LogSumExp }),
+	templates.ParamLogProb:      pointer("log-probabilities", func(_ *Launcher, a *DeviceArgs) uint64 { return a.LogProbs }),
+	templates.ParamKeys:         inWorkspace(manifest.Keys),
+	templates.ParamPartials:     pointer("partial sums", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.partials()) }),
+	templates.ParamTicket:       inWorkspace(manifest.Ticket),
 }

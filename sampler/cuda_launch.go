@@ -65,6 +65,23 @@ type DeviceArgs struct {
 	LogProbs       uint64 // f32, out
 	Draws          uint64 // i32, out: [Batch, MaxDraws], -1 behind a row's last
 	DrawScores     uint64 // f32, out, of draws without replacement: NaN behind a row's last
+
+	// Ranks are the ranks of the tokens, where the plan has them; 0 asks for none, and saves the pass over the weights that counts.
+	Ranks uint64 // i32, out
+
+	// TopIDs and TopLogProbs [Batch, TopN] are the likeliest tokens of every row, where the plan has them. A row of which too many tokens
+	// would not be ruled out in time (logits that rise with the ids, say) has ir.UndecidedToken there; another launch with the same
+	// arguments but a TopPass of 1 or more, behind this one and nothing else, goes on where it left off.
+	TopIDs      uint64 // i32, out
+	TopLogProbs uint64 // f32, out
+	TopPass     int
+
+	// ListIDs, where the plan has lists, are ListLength ids of every row (or slot), ListStride ids from list to list (0 means one list
+	// for all): -1 for none. Their log-probabilities go to ListLogProbs [Batch, ListLength], NaN for ids out of range. A length of 0
+	// asks for nothing.
+	ListIDs                uint64 // i32
+	ListLogProbs           uint64 // f32, out
+	ListLength, ListStride int
 }
 
 // DeviceLists are lists of the rows, or slots, in one array. Spans are 2 u32 for each: its first entry and their number, or 2^32 - 1
@@ -86,6 +103,7 @@ type Launcher struct {
 	rows    int         // that the workspace holds
 	laid    []*laidOut  // by kernel
 	further *laidOut    // of the further passes; nil for none
+	ranks   *laidOut    // of the pass that counts, likewise
 	kernel  *cudaKernel // being laid out
 	ready   *laidOut    // its launch
 	hidden  driver.TensorMapSpec
@@ -97,6 +115,8 @@ type laidOut struct {
 	params *driver.Params
 	cfg    driver.LaunchConfig
 	then   *stageLaunch // what follows, or nil
+	top    *stageLaunch // and what sorts the likeliest tokens
+	listed *stageLaunch // and what gives listed log-probabilities
 	asked  DeviceArgs   // that it was laid out for
 	args   DeviceArgs   // the same, defaults filled in
 	valid  bool
@@ -147,6 +167,16 @@ type stageLaunch struct {
 	cfg    driver.LaunchConfig
 }
 
+// newStageLaunch makes room for the launch of a stage, if there is one.
+func newStageLaunch(k *cudaKernel) (s *stageLaunch, err error) {
+	if k == nil {
+		return nil, nil
+	}
+	s = &stageLaunch{}
+	s.params, err = driver.NewParams(k.Manifest.ParamSizes()...)
+	return s, err
+}
+
 // workspace is where a parameter of the workspace of all kernels points to.
 func (l *Launcher) workspace(param string) driver.DevicePtr {
 	return l.space.Ptr() + driver.DevicePtr(manifest.WorkspaceOffset(param))
@@ -163,11 +193,30 @@ func aligned(bytes int) int { return (bytes + 255) &^ 255 }
 // spaceBytes are the bytes of the workspace for a number of rows but for the partial sums: those that are zero between launches,
 // and all.
 func (p *cudaPlan) spaceBytes(rows int) (zeroed, all int) {
-	if !p.spec.Computation().Collects() {
-		return manifest.WorkspaceBytes(rows), aligned(manifest.WorkspaceBytes(rows))
-	}
 	start := manifest.CollectionStart(rows)
+	switch {
+	case p.spec.Computation().Collects():
+	case p.keeps(manifest.TopKeys):
+		return start + manifest.ReportOffset(manifest.Masses, rows), aligned(start + manifest.ReportBytes(rows))
+	case p.keeps(manifest.Masses) || p.keeps(manifest.RankKeys):
+		return manifest.WorkspaceBytes(rows), aligned(start + manifest.ReportOffset(manifest.TopKeys, rows))
+	default:
+		return manifest.WorkspaceBytes(rows), start
+	}
 	return start + manifest.CollectionOffset(manifest.Candidates, rows), aligned(start + manifest.CollectionBytes(rows))
+}
+
+// reports is where an array of what is reported of rows lies.
+func (l *Launcher) reports(array string) driver.DevicePtr {
+	return l.space.Ptr() + driver.DevicePtr(manifest.CollectionStart(l.rows)+manifest.ReportOffset(array, l.rows))
+}
+
+// masses is where the sums of rows lie that the kernel leaves for a stage.
+func (l *Launcher) masses() driver.DevicePtr {
+	if l.plan.spec.Computation().Collects() {
+		return l.collection(manifest.Masses)
+	}
+	return l.reports(manifest.Masses)
 }
 
 func (l *Launcher) partials() driver.DevicePtr {
@@ -188,6 +237,12 @@ func (p *cudaPlan) newLauncher(rows int) (*Launcher, error) {
 		}
 		l.further = l.laid[len(p.list)]
 	}
+	if p.ranks != nil {
+		if err := l.add(p.ranks); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		l.ranks = l.laid[len(l.laid)-1]
+	}
 	if err := l.grow(rows); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -201,9 +256,14 @@ func (l *Launcher) add(k *cudaKernel) (err error) {
 	if r.params, err = driver.NewParams(k.Manifest.ParamSizes()...); err == nil && pointsToMaps(k.Manifest) {
 		r.stored, err = newMapStore(l.plan.head.dev.ctx, storedMaps)
 	}
-	if err == nil && k.then != nil {
-		r.then = &stageLaunch{}
-		r.then.params, err = driver.NewParams(k.then.Manifest.ParamSizes()...)
+	if err == nil {
+		r.then, err = newStageLaunch(k.then)
+	}
+	if err == nil {
+		r.top, err = newStageLaunch(k.top)
+	}
+	if err == nil {
+		r.listed, err = newStageLaunch(k.listed)
 	}
 	return err
 }
@@ -295,6 +355,11 @@ func (l *Launcher) passes(stream uintptr, a *DeviceArgs, first bool, further int
 		if err := l.launch(stream, l.plan.list[i], l.laid[i], a); err != nil {
 			return err
 		}
+		if l.ranks != nil && a.Ranks != 0 {
+			if err := l.launch(stream, l.plan.ranks, l.ranks, a); err != nil {
+				return err
+			}
+		}
 	}
 	for range further {
 		if err := l.launch(stream, l.plan.further, l.further, a); err != nil {
@@ -311,10 +376,23 @@ func (l *Launcher) launch(stream uintptr, k *cudaKernel, r *laidOut, a *DeviceAr
 			return err
 		}
 	}
-	if err := k.LaunchOn(stream, r.cfg, r.params); err != nil || r.then == nil {
+	if err := k.LaunchOn(stream, r.cfg, r.params); err != nil {
 		return err
 	}
-	return k.then.LaunchOn(stream, r.then.cfg, r.then.params)
+	if r.then != nil {
+		if err := k.then.LaunchOn(stream, r.then.cfg, r.then.params); err != nil {
+			return err
+		}
+	}
+	if r.top != nil {
+		if err := k.top.LaunchOn(stream, r.top.cfg, r.top.params); err != nil {
+			return err
+		}
+	}
+	if r.listed == nil || a.ListLength == 0 {
+		return nil
+	}
+	return k.listed.LaunchOn(stream, r.listed.cfg, r.listed.params)
 }
 
 // layOut checks the arguments of a launch and fills in its parameters.
@@ -334,6 +412,18 @@ func (l *Launcher) layOut(k *cudaKernel, r *laidOut, a *DeviceArgs) error {
 			return err
 		}
 		r.then.cfg = k.then.Config(a.Batch, !k.serial)
+	}
+	if r.top != nil {
+		if err := l.fill(k.top, r.top.params, &r.args); err != nil {
+			return err
+		}
+		r.top.cfg = k.top.Config(a.Batch, !k.serial)
+	}
+	if r.listed != nil && a.ListLength > 0 {
+		if err := l.fill(k.listed, r.listed.params, &r.args); err != nil {
+			return err
+		}
+		r.listed.cfg = k.listed.Config(listedCTAs(k.listed.Manifest, a.Batch, a.ListLength), !k.serial)
 	}
 	r.valid = true
 	return nil
@@ -372,6 +462,9 @@ func (l *Launcher) check(a *DeviceArgs) error {
 	if err := ir.ValidStreamTag(a.StreamTag); err != nil {
 		return &InputError{"stream tag", "want " + err.Error(), a.StreamTag}
 	}
+	if err := l.checkListed(a); err != nil {
+		return err
+	}
 	if a.SlotCount < 0 || a.SlotCount > math.MaxInt32 {
 		return &InputError{"slot count", fmt.Sprintf("want 0 to %d", math.MaxInt32), a.SlotCount}
 	}
@@ -399,6 +492,17 @@ func checkLists(a *DeviceArgs) error {
 		}
 	}
 	return checkStride("token count stride", a.TokenCountStride)
+}
+
+// checkListed holds lists of ids to what 32 bits count.
+func (l *Launcher) checkListed(a *DeviceArgs) error {
+	if a.ListLength < 0 || a.Batch > 0 && a.ListLength > maxStride/a.Batch {
+		return &InputError{"list length", fmt.Sprintf("want 0 or more, and no more than %d ids of all rows", maxStride), a.ListLength}
+	}
+	if a.ListStride != 0 && (a.ListStride < a.ListLength || a.ListStride > maxStride/max(a.Batch, a.SlotCount, 1)) {
+		return &InputError{"list stride", "want 0 or the ids of a list, and no more than 32 bits count over all", a.ListStride}
+	}
+	return nil
 }
 
 // maxStride keeps a row's distance in bytes within the kernels' 32 bits.

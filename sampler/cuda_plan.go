@@ -5,6 +5,7 @@ package sampler
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -19,6 +20,7 @@ type cudaPlan struct {
 	list    []*cudaKernel
 	widths  tileWidths  // of the list
 	further *cudaKernel // of the passes after the first; nil where there are none
+	ranks   *cudaKernel // of the pass that counts, likewise
 
 	mu    sync.Mutex
 	idle  []*slot
@@ -41,7 +43,14 @@ func newCUDAPlan(ctx context.Context, h *cudaHead, spec Spec, buckets []bucket) 
 			return err
 		})
 	}
-	if err := errors.Join(err, group.Wait()); err != nil {
+	ranks, failed := spec.ranks(buckets)
+	if failed == nil && ranks != nil {
+		group.Go(func() (err error) {
+			p.ranks, err = h.loadKernel(ctx, *ranks, spec.SerialLaunch)
+			return err
+		})
+	}
+	if err := errors.Join(err, failed, group.Wait()); err != nil {
 		p.close()
 		return nil, err
 	}
@@ -54,6 +63,11 @@ func (p *cudaPlan) partialsBytes(rows int) (bytes int) {
 		bytes = max(bytes, k.Manifest.PartialsBytes(rows, k.Resident()))
 	}
 	return bytes
+}
+
+// keeps reports whether kernels leave an array for a stage.
+func (p *cudaPlan) keeps(array string) bool {
+	return slices.ContainsFunc(p.list, func(k *cudaKernel) bool { return k.Manifest.Param(array) != nil })
 }
 
 func (p *cudaPlan) kernels() []string {
@@ -70,7 +84,7 @@ func (p *cudaPlan) close() error {
 	for _, s := range p.idle {
 		errs = append(errs, s.close())
 	}
-	for _, k := range append(p.list[:len(p.list):len(p.list)], p.further) {
+	for _, k := range append(p.list[:len(p.list):len(p.list)], p.further, p.ranks) {
 		if k != nil {
 			errs = append(errs, k.close())
 		}

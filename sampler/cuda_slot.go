@@ -58,12 +58,14 @@ func (s *slot) close() error {
 // first, so that one copy each way does.
 type layout struct {
 	hidden, slots, seeds, pos, temp, bias, mask int // offsets of inputs, in bytes
-	topK, topP, minP, drawCounts                int
+	topK, topP, minP, drawCounts, listIDs       int
 	edits                                       []int // of what changes single logits, in the order of edits.arrays
 	inputs                                      int   // size of the inputs
 	tokens, status, scores, lse, logProbs       int   // offsets of results
-	passes, draws, drawScores                   int
+	passes, draws, drawScores, listed           int
+	topIDs, topLogProbs, ranks                  int
 	total                                       int
+	lists                                       idLists
 }
 
 func (b *batch) layout(ld, mostDraws int) layout {
@@ -84,11 +86,15 @@ func (b *batch) layout(ld, mostDraws int) layout {
 	for _, a := range b.edited.arrays(p) {
 		l.edits = append(l.edits, place(len(a.data)))
 	}
+	l.lists = b.idLists()
+	l.listIDs = place(4 * len(l.lists.ids))
 	l.inputs = end
-	for _, at := range []*int{&l.tokens, &l.status, &l.scores, &l.lse, &l.logProbs, &l.passes} {
+	for _, at := range []*int{&l.tokens, &l.status, &l.scores, &l.lse, &l.logProbs, &l.passes, &l.ranks} {
 		*at = place(4 * b.rows)
 	}
 	l.draws, l.drawScores = place(4*b.rows*mostDraws), place(4*b.rows*mostDraws)
+	l.topIDs, l.topLogProbs = place(4*b.rows*b.topN), place(4*b.rows*b.topN)
+	l.listed = place(4 * b.rows * l.lists.length)
 	l.total = end
 	return l
 }
@@ -150,10 +156,18 @@ func (s *slot) finish(ctx context.Context, b *batch, l layout) (*Result, error) 
 			return nil, err
 		}
 		res := s.result(b, l)
-		if s.plan.further == nil || pass == mostPasses || !slices.Contains(res.Status, ir.StatusUndecided) {
+		args, tops := s.args(b, l, alignedLD(b.shape.Hidden)), undecidedTops(res.TopIDs)
+		if args.TopPass = pass; !tops && (s.plan.further == nil || !slices.Contains(res.Status, ir.StatusUndecided)) || pass == mostPasses {
+			if res.Passes == nil {
+				res.Passes = s.plan.spec.passesOver(b.rows, pass)
+			}
 			return res, nil
 		}
-		if err := s.launch.passes(s.stream.Handle(), s.args(b, l, alignedLD(b.shape.Hidden)), false, 1); err != nil {
+		further := 1
+		if tops { // the kernel itself goes on
+			further = 0
+		}
+		if err := s.launch.passes(s.stream.Handle(), args, tops, further); err != nil {
 			return nil, err
 		}
 		if err := s.fetch(l); err != nil {
@@ -182,6 +196,7 @@ func (s *slot) stage(b *batch, l layout, ld int) {
 	for i, a := range b.edited.arrays(&b.params) {
 		copy(mem[l.edits[i]:], a.data)
 	}
+	copy(mem[l.listIDs:], asBytes(l.lists.ids))
 }
 
 func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
@@ -199,6 +214,11 @@ func (s *slot) args(b *batch, l layout, ld int) *DeviceArgs {
 		DrawCounts: at(l.drawCounts), OneDrawCount: len(b.drawCounts) == 1,
 		Tokens: at(l.tokens), Status: at(l.status), Scores: at(l.scores), LogSumExp: at(l.lse), LogProbs: at(l.logProbs), Passes: at(l.passes),
 		Draws: at(l.draws), DrawScores: at(l.drawScores),
+		TopIDs: at(l.topIDs), TopLogProbs: at(l.topLogProbs),
+		ListIDs: at(l.listIDs), ListLogProbs: at(l.listed), ListLength: l.lists.length, ListStride: l.lists.stride,
+	}
+	if s.plan.spec.Rank {
+		args.Ranks = at(l.ranks)
 	}
 	args.addEdits(b, l, at)
 	return args
@@ -268,6 +288,15 @@ func (s *slot) result(b *batch, l layout) *Result {
 	}
 	if spec.LogProb != ir.NoLogProb {
 		res.LogProbs = floats(l.logProbs, b.rows)
+	}
+	if spec.Rank {
+		res.Ranks = ints(l.ranks, b.rows)
+	}
+	if spec.TopN > 0 {
+		res.TopIDs, res.TopLogProbs = ints(l.topIDs, b.rows*spec.TopN), floats(l.topLogProbs, b.rows*spec.TopN)
+	}
+	if spec.ListLogProbs {
+		res.ListLogProbs = b.listed(floats(l.listed, b.rows*l.lists.length), l.lists.length)
 	}
 	return res
 }

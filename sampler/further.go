@@ -1,6 +1,8 @@
 package sampler
 
 import (
+	"slices"
+
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/autotune"
 	"github.com/fsgen/fsgen/gen"
@@ -40,6 +42,14 @@ func (s Spec) furtherPasses() int {
 	return s.Passes - 1
 }
 
+// passesOver says of rows that they went over the vocabulary as often as the likeliest tokens took, and once more for ranks.
+func (s Spec) passesOver(rows, passes int) []int32 {
+	if s.Rank {
+		passes++
+	}
+	return slices.Repeat([]int32{int32(passes)}, rows)
+}
+
 // further is the kernel of the further passes of a plan, of the tile of its widest bucket; nil where there are none.
 func (s Spec) further(buckets []bucket) (*bucket, error) {
 	last := buckets[len(buckets)-1]
@@ -49,6 +59,20 @@ func (s Spec) further(buckets []bucket) (*bucket, error) {
 	case !s.Computation().Collects() || s.Artifact != nil:
 		return nil, nil
 	}
+	return s.another(buckets, func(r *gen.Request) { r.Options.Further = true })
+}
+
+// ranks is the kernel that counts the tokens before those of the rows, of the same tile; nil where nobody asks.
+func (s Spec) ranks(buckets []bucket) (*bucket, error) {
+	if !s.Rank {
+		return nil, nil
+	}
+	return s.another(buckets, func(r *gen.Request) { r.Computation, r.Options.Ranks = r.Computation.Normalize().RankPass(), true })
+}
+
+// another is a further kernel of a plan, of the tile of its widest bucket.
+func (s Spec) another(buckets []bucket, change func(r *gen.Request)) (*bucket, error) {
+	last := buckets[len(buckets)-1]
 	m := last.Artifact.Manifest
 	a, err := arch.Lookup(m.Arch)
 	if err != nil {
@@ -59,7 +83,7 @@ func (s Spec) further(buckets []bucket) (*bucket, error) {
 		return nil, err
 	}
 	r := s.request(a, ir.Shape{Vocab: m.Problem.Vocab, Hidden: m.Problem.Hidden}, m.Tile.Weights, tile)
-	r.Options.Further = true
+	change(&r)
 	k, err := gen.Emit(r)
 	if err != nil {
 		return nil, err

@@ -3,9 +3,6 @@
 package sampler
 
 import (
-	"context"
-	"math"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"testing"
@@ -23,23 +20,12 @@ func TestGPULogProbsCostLittle(t *testing.T) {
 	if os.Getenv("FSGEN_TIME") == "" {
 		t.Skip("set FSGEN_TIME=1 to time")
 	}
-	dev := gpu(t)
-	v, d := timedShape(t)
-	head, err := dev.LoadHead(context.Background(), Weights{Source: pooledRows{normals(rand.New(rand.NewPCG(1, 2)), 1<<22, 1/math.Sqrt(float64(d))), d},
-		Vocab: v, Hidden: d, Layout: Packed})
-	require.NoError(t, err)
-	defer head.Close()
-	hidden := upload(t, dev, normals(rand.New(rand.NewPCG(1, 3)), 64*d, 1))
-	for _, batch := range []int{1, 16, 64} {
-		var list []*contender
-		for _, mode := range []ir.LogProb{ir.NoLogProb, ir.RawLogProb, ir.TemperatureLogProb, ir.ProcessedLogProb} {
-			list = append(list, timedPlan(t, dev, head, Spec{Chain: ir.Chain{Temperature: true}, LogProb: mode, MaxBatch: batch}, mode.String(), hidden, batch))
+	timedOverPlain(t, mostOverPlain, func(int) (specs []Spec) {
+		for _, mode := range []ir.LogProb{ir.RawLogProb, ir.TemperatureLogProb, ir.ProcessedLogProb} {
+			specs = append(specs, Spec{LogProb: mode})
 		}
-		runTimed(t, dev, list)
-		for _, c := range list[1:] {
-			c.holdTo(t, list[0], mostOverPlain)
-		}
-	}
+		return specs
+	})
 }
 
 // holdTo holds the median of a contender's times over those of another, replay by replay, to a limit.

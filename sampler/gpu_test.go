@@ -56,6 +56,9 @@ func (p *problem) rowsFor(s Spec) Rows {
 	if !s.Chain.Mask {
 		r.Mask = nil
 	}
+	if s.ListLogProbs {
+		r.ListIDs = [][]int32{{0, 7, 7, int32(p.v - 1), int32(p.v / 2)}}
+	}
 	switch s.Chain.Bias {
 	case ir.BiasNone:
 		r.Bias = nil
@@ -97,7 +100,8 @@ func TestGPUSmall(t *testing.T) {
 		for _, chain := range []string{"none", "temperature", "softcap=30,bias,mask,temperature", "scale=0.5,bias=rows,mask"} {
 			p := newProblem(rng, 401, 72, 19)
 			for _, spec := range []Spec{{Score: true}, {Score: true, LogSumExp: true, Sampler: ir.Grouped}, {LogProb: ir.RawLogProb},
-				{LogProb: ir.ProcessedLogProb, LogSumExp: true}, {LogProb: ir.TemperatureLogProb, Sampler: ir.Grouped}} {
+				{LogProb: ir.ProcessedLogProb, LogSumExp: true}, {LogProb: ir.TemperatureLogProb, Sampler: ir.Grouped, ListLogProbs: true},
+				{LogProb: ir.ProcessedLogProb, ListLogProbs: true, TopN: 20}, {LogProb: ir.RawLogProb, TopN: 7, Rank: true}, {LogProb: ir.TemperatureLogProb, TopN: 20, Sampler: ir.Greedy}} {
 				spec.Chain = mustChain(t, chain)
 				spec.Tile, err = tiling.ParseTile(tile)
 				require.NoError(t, err)
@@ -121,6 +125,17 @@ func sameResult(t *testing.T, want, got *Result, what string) {
 	require.Len(t, got.LogProbs, len(want.LogProbs), what)
 	for i := range want.LogProbs {
 		require.InDelta(t, want.LogProbs[i], got.LogProbs[i], 1e-3, what)
+	}
+	require.Equal(t, want.TopIDs, got.TopIDs, what)
+	require.Equal(t, want.Ranks, got.Ranks, what)
+	for i, x := range want.TopLogProbs {
+		nearLogProb(t, x, got.TopLogProbs[i], 1e-3, "%s", what)
+	}
+	require.Len(t, got.ListLogProbs, len(want.ListLogProbs), what)
+	for i, list := range want.ListLogProbs {
+		for j, x := range list {
+			nearLogProb(t, x, got.ListLogProbs[i][j], 1e-3, "%s", what)
+		}
 	}
 }
 

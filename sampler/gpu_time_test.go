@@ -117,6 +117,12 @@ func timedArgs(t *testing.T, dev *Device, head *Head, spec Spec, name string, hi
 		args.DrawCounts, args.OneDrawCount = upload(t, dev, []int32{int32(n)}), true
 		args.Draws, args.DrawScores = upload(t, dev, make([]int32, n*batch)), upload(t, dev, make([]float32, n*batch))
 	}
+	if n := spec.TopN; n > 0 {
+		args.TopIDs, args.TopLogProbs = upload(t, dev, make([]int32, n*batch)), upload(t, dev, make([]float32, n*batch))
+	}
+	if spec.ListLogProbs {
+		listArgs(t, dev, args, head.Shape().Vocab)
+	}
 	more(args)
 	return &contender{name: name + " " + l.plan.list[l.plan.widths.choose(batch)].Manifest.Tile.Name, batch: batch, launch: func(s *driver.Stream) error {
 		return l.Launch(s.Handle(), args)

@@ -222,6 +222,12 @@ func (s Spec) validateArtifact(a *gen.Artifact, further bool) error {
 		return &InputError{"artifact", "the plan wants the log-sum-exp, which the kernel does not write", m.Entry}
 	case s.LogProb != ir.NoLogProb && m.LogProbMode != s.LogProb.String():
 		return &InputError{"artifact", fmt.Sprintf("the plan wants %s log-probabilities, which the kernel does not write", s.LogProb), m.Entry}
+	case s.Rank:
+		return &InputError{"artifact", "an emitted kernel counts no ranks", m.Entry}
+	case s.TopN > 0 && m.TopN != s.TopN:
+		return &InputError{"artifact", fmt.Sprintf("the plan wants the %d likeliest tokens, and the kernel finds %d", s.TopN, m.TopN), m.Entry}
+	case s.ListLogProbs && !s.Artifact.Writes(manifest.ListLogProbs):
+		return &InputError{"artifact", "the plan wants listed log-probabilities, which the kernel does not write", m.Entry}
 	}
 	return nil
 }

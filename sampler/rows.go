@@ -123,6 +123,7 @@ type batch struct {
 	words      int
 	drawCounts []int32 // 1 or rows; nil for plans of single draws
 	edited     edits   // of a chain with edits, on devices with kernels
+	topN       int     // likeliest tokens of a row
 	params     Rows    // as given, and checked: what stands in no field above
 }
 
@@ -131,7 +132,7 @@ func newBatch(spec Spec, shape ir.Shape, hidden []uint16, r Rows) (*batch, error
 	if len(hidden)%shape.Hidden != 0 {
 		return nil, &InputError{"hidden states", fmt.Sprintf("want a whole number of rows of %d values", shape.Hidden), len(hidden)}
 	}
-	b := &batch{rows: len(hidden) / shape.Hidden, shape: shape, hidden: hidden, draw: r.Draw, tag: r.StreamTag, params: r}
+	b := &batch{rows: len(hidden) / shape.Hidden, shape: shape, hidden: hidden, draw: r.Draw, tag: r.StreamTag, topN: spec.TopN, params: r}
 	c := spec.Computation()
 	for _, check := range []func(ir.Computation, Rows) error{
 		b.setSlots, b.setNoise, b.setTemperature, b.setBias, b.setMask,

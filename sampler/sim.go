@@ -11,6 +11,7 @@ import (
 
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/autotune"
+	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/sim"
@@ -88,8 +89,43 @@ func (h *simHead) plan(_ context.Context, spec Spec) (planBackend, error) {
 			}
 		}
 		p.stages = append(p.stages, stage)
+		reports, err := loadReports(a)
+		if err != nil {
+			return nil, err
+		}
+		p.reports = append(p.reports, reports)
+	}
+	if err := p.loadRanks(spec); err != nil {
+		return nil, err
 	}
 	return p, p.loadFurther(spec)
+}
+
+// reportStages are the stages that report of rows what their kernel does not; nil for none.
+type reportStages struct{ top, listed *sim.Program }
+
+func loadReports(a *gen.Artifact) (r reportStages, err error) {
+	for _, stage := range []struct {
+		program **sim.Program
+		m       *manifest.Kernel
+	}{{&r.top, a.Manifest.TopKernel()}, {&r.listed, a.Manifest.ListedKernel()}} {
+		if stage.m == nil {
+			continue
+		}
+		if *stage.program, err = sim.Load(string(a.PTX), stage.m); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+func (p *simPlan) loadRanks(spec Spec) (err error) {
+	if p.ranksBucket, err = spec.ranks(p.buckets); err != nil || p.ranksBucket == nil {
+		return err
+	}
+	a := p.ranksBucket.Artifact
+	p.ranks, err = sim.Load(string(a.PTX), a.Manifest)
+	return err
 }
 
 func (p *simPlan) loadFurther(spec Spec) (err error) {
@@ -111,7 +147,10 @@ type simPlan struct {
 	widths   tileWidths
 	programs []*sim.Program
 	stages   []*sim.Program // what each is followed by, or nil
+	reports  []reportStages
 
+	ranksBucket           *bucket // of ranks; nil for none
+	ranks                 *sim.Program
 	furtherBucket         *bucket // of further passes; nil for none
 	further, furtherStage *sim.Program
 }
@@ -135,7 +174,8 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	if n := m.PartialsBytes(b.rows, mem.launch.CTAs); n > 0 {
 		mem.launch.Pointers[templates.ParamPartials] = mem.memory.Alloc("partial sums", n).Addr
 	}
-	if err := mem.run(ctx, p.programs[i]); err != nil {
+	passes, err := p.listTops(ctx, i, mem)
+	if err != nil {
 		return nil, err
 	}
 	if stage := p.stages[i]; stage != nil {
@@ -147,12 +187,46 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	if err := p.makeFurtherPasses(ctx, mem, b); err != nil {
 		return nil, err
 	}
+	if p.ranks != nil {
+		grid := p.ranksBucket.Artifact.Manifest.Launch
+		mem.launch.CTAs = autotune.Grid(grid.Grid, p.head.shape.Vocab, b.rows, max(simCTAs, grid.Cluster[0]), 0)
+		if err := mem.run(ctx, p.ranks); err != nil {
+			return nil, err
+		}
+	}
+	if listed := p.reports[i].listed; listed != nil && mem.lists.length > 0 {
+		mem.launch.CTAs = min(listedCTAs(m.ListedKernel(), b.rows, mem.lists.length), simCTAs)
+		if err := mem.run(ctx, listed); err != nil {
+			return nil, err
+		}
+	}
 	if err := mem.complete(p.spec); err != nil {
 		return nil, fmt.Errorf("simulator (order %d): kernel %s: %w", mem.launch.Seed, m.Entry, err)
 	}
 	res := mem.result(b, p.spec)
 	res.Kernel = m.Entry
+	if res.Passes == nil {
+		res.Passes = p.spec.passesOver(b.rows, passes)
+	}
 	return res, nil
+}
+
+// listTops runs the kernel, and the stage that sorts the likeliest tokens, until it has them of every row.
+func (p *simPlan) listTops(ctx context.Context, i int, mem *simMemory) (passes int, err error) {
+	ctas, rows, top := mem.launch.CTAs, mem.tokens.Size()/4, p.reports[i].top
+	for passes = 1; ; passes++ {
+		mem.launch.CTAs, mem.launch.Scalars[templates.ParamTopPass] = ctas, uint32(passes-1)
+		if err := mem.run(ctx, p.programs[i]); err != nil || top == nil {
+			return passes, err
+		}
+		mem.launch.CTAs = rows
+		if err := mem.run(ctx, top); err != nil {
+			return passes, err
+		}
+		if passes == mostPasses || !undecidedTops(mem.ints(mem.topIDs, mem.topIDs.Size()/4)) {
+			return passes, nil
+		}
+	}
 }
 
 // makeFurtherPasses goes on while rows are undecided.
@@ -192,12 +266,17 @@ type simMemory struct {
 	marks, counts, arrivals     *sim.Block // workspaces of kernels that collect
 	logProbs                    *sim.Block
 	draws, drawScores           *sim.Block // nil for single draws
+	lists                       idLists
+	listLogProbs                *sim.Block // nil unless lists are asked for
+	ranks                       *sim.Block
+	topIDs, topLogProbs         *sim.Block // nil unless the likeliest tokens are asked for
+	topSpace                    []*sim.Block
 }
 
 func newSimMemory(p *simPlan, b *batch) *simMemory {
 	mem, n := sim.NewMemory(), b.rows
 	m := &simMemory{memory: mem, tokens: mem.Alloc("tokens", 4*n), status: mem.Alloc("status", 4*n), scores: mem.Alloc("scores", 4*n),
-		lse: mem.Alloc("lse", 4*n), logProbs: mem.Alloc("logprob", 4*n)}
+		lse: mem.Alloc("lse", 4*n), ranks: mem.Alloc("ranks", 4*n), logProbs: mem.Alloc("logprob", 4*n)}
 	put := func(name string, data []byte) uint64 { return mem.Put(name, data).Addr }
 	h := p.head
 	tensor := func(name string, data []uint16, rows int) sim.Tensor {
@@ -212,7 +291,8 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamMask: put("mask", asBytes(b.mask)), templates.ParamTokens: m.tokens.Addr, templates.ParamStatus: m.status.Addr,
 		templates.ParamScores: m.scores.Addr, templates.ParamLogSumExp: m.lse.Addr,
 		templates.ParamLogProb: m.logProbs.Addr, templates.ParamKeys: put("keys", make([]byte, 8*n)),
-		templates.ParamTicket: put("ticket", make([]byte, 4)),
+		templates.ParamTicket: put("ticket", make([]byte, 4)), templates.ParamMasses: mem.Alloc(templates.ParamMasses, 8*n).Addr,
+		templates.ParamRanks: m.ranks.Addr, templates.ParamRankKeys: mem.Alloc(templates.ParamRankKeys, 8*n).Addr,
 	}
 	if p.spec.Computation().Collects() {
 		m.addCollection(b, put)
@@ -220,11 +300,19 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 	if p.spec.Draws != ir.SingleDraw {
 		m.addDraws(b, p.spec, put)
 	}
+	if p.spec.ListLogProbs {
+		m.addLists(b, put)
+	}
+	if p.spec.TopN > 0 {
+		m.addTops(n, p.spec.TopN)
+	}
 	if h.layout == Packed {
 		m.launch.Pointers[templates.ParamPackedWeights] = put("weights", asBytes(h.weights))
 	} else {
 		m.launch.Tensors[templates.ParamWeights] = tensor("weights", h.weights, h.shape.Vocab)
+		m.launch.Pointers[templates.ParamWeightRows] = m.launch.Tensors[templates.ParamWeights].Addr
 	}
+	m.launch.Pointers[templates.ParamHiddenRows] = m.launch.Tensors[templates.ParamHidden].Addr
 	m.launch.Scalars = map[string]uint32{
 		templates.ParamVocab: uint32(h.shape.Vocab), templates.ParamHiddenSize: uint32(h.shape.Hidden), templates.ParamBatch: uint32(n),
 		templates.ParamSlotCount:  uint32(b.params.SlotCount),
@@ -232,7 +320,9 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamTemperatureStride: perRow(len(b.temp)), templates.ParamDraw: b.draw, templates.ParamStreamTag: b.tag,
 		templates.ParamTopKStride: perRow(len(b.params.TopK)), templates.ParamTopPStride: perRow(len(b.params.TopP)),
 		templates.ParamMinPStride: perRow(len(b.params.MinP)), templates.ParamDrawCountStride: perRow(len(b.drawCounts)),
-		templates.ParamMaxDraws:   uint32(p.spec.MaxDraws),
+		templates.ParamMaxDraws:     uint32(p.spec.MaxDraws),
+		templates.ParamWeightStride: uint32(h.ld), templates.ParamHiddenStride: uint32(h.ld),
+		templates.ParamListStride: uint32(m.lists.stride), templates.ParamListLength: uint32(m.lists.length),
 		templates.ParamBiasStride: uint32(b.biasRow), templates.ParamMaskStride: uint32(b.maskRow), templates.ParamMaskWords: uint32(b.words),
 	}
 	if p.spec.Chain.Edits() {
@@ -281,18 +371,43 @@ func (m *simMemory) addEdits(b *batch, put func(name string, data []byte) uint64
 	maps.Copy(m.launch.Scalars, e.scalars(&b.params))
 }
 
+// addLists adds the lists of ids, and what their stage works with.
+func (m *simMemory) addLists(b *batch, put func(name string, data []byte) uint64) {
+	m.lists = b.idLists()
+	m.listLogProbs = m.memory.Alloc("list_logprobs", 4*b.rows*m.lists.length)
+	p := m.launch.Pointers
+	p[templates.ParamListIDs], p[templates.ParamListLogProbs] = put("list_ids", asBytes(m.lists.ids)), m.listLogProbs.Addr
+}
+
+// addTops adds what the likeliest tokens are listed in, and come out in.
+func (m *simMemory) addTops(rows, n int) {
+	p := m.launch.Pointers
+	m.topIDs, m.topLogProbs = m.memory.Alloc("top_ids", 4*rows*n), m.memory.Alloc("top_logprobs", 4*rows*n)
+	p[templates.ParamTopIDs], p[templates.ParamTopLogProbs] = m.topIDs.Addr, m.topLogProbs.Addr
+	for _, array := range []struct {
+		param string
+		bytes int
+	}{{templates.ParamTopMarks, 8 * manifest.RowTopMarks}, {templates.ParamTopBounds, 8}, {templates.ParamTopFloors, 8}, {templates.ParamTopCounts, 4}} {
+		block := m.memory.Put(array.param, make([]byte, rows*array.bytes))
+		m.topSpace, p[array.param] = append(m.topSpace, block), block.Addr
+	}
+	m.arrivals = m.memory.Put("arrivals", make([]byte, 4))
+	p[templates.ParamArrivals], p[templates.ParamTopKeys] = m.arrivals.Addr, m.memory.Alloc("top_keys", 8*rows*manifest.RowTopKeys).Addr
+}
+
 // complete reports results that the kernel has not written.
 func (m *simMemory) complete(spec Spec) error {
 	for _, out := range []struct {
 		*sim.Block
 		asked bool
 	}{{m.tokens, true}, {m.status, true}, {m.scores, spec.Score}, {m.lse, spec.LogSumExp},
-		{m.logProbs, spec.LogProb != ir.NoLogProb}, {m.draws, spec.Draws != ir.SingleDraw}, {m.drawScores, spec.Draws == ir.WithoutReplacement}} {
+		{m.logProbs, spec.LogProb != ir.NoLogProb}, {m.draws, spec.Draws != ir.SingleDraw}, {m.drawScores, spec.Draws == ir.WithoutReplacement},
+		{m.listLogProbs, m.lists.length > 0}, {m.ranks, spec.Rank}, {m.topIDs, m.topIDs != nil}, {m.topLogProbs, m.topIDs != nil}} {
 		if out.asked && !out.Written() {
 			return fmt.Errorf("not all of %s is written", out.Name)
 		}
 	}
-	spaces := []*sim.Block{m.marks, m.counts, m.arrivals, m.bins}
+	spaces := append(m.topSpace, m.marks, m.counts, m.arrivals, m.bins)
 	if !slices.Contains(m.words(m.status, m.status.Size()/4), uint32(ir.StatusUndecided)) {
 		spaces = append(spaces, m.open) // rows that stay undecided are open until their next first pass
 	}
@@ -342,6 +457,15 @@ func (m *simMemory) result(b *batch, spec Spec) *Result {
 	if spec.Draws == ir.WithoutReplacement {
 		res.DrawScores = m.floats(m.drawScores, b.rows*spec.MaxDraws)
 	}
+	if spec.Rank {
+		res.Ranks = m.ints(m.ranks, b.rows)
+	}
+	if spec.TopN > 0 {
+		res.TopIDs, res.TopLogProbs = m.ints(m.topIDs, b.rows*spec.TopN), m.floats(m.topLogProbs, b.rows*spec.TopN)
+	}
+	if spec.ListLogProbs {
+		res.ListLogProbs = b.listed(m.floats(m.listLogProbs, b.rows*m.lists.length), m.lists.length)
+	}
 	if m.passes != nil {
 		for _, n := range m.words(m.passes, b.rows) {
 			res.Passes = append(res.Passes, int32(n))
@@ -356,6 +480,13 @@ func (m *simMemory) words(block *sim.Block, n int) []uint32 {
 	block.Read(0, raw)
 	for i := range out {
 		out[i] = binary.LittleEndian.Uint32(raw[4*i:])
+	}
+	return out
+}
+
+func (m *simMemory) ints(block *sim.Block, n int) (out []int32) {
+	for _, x := range m.words(block, n) {
+		out = append(out, int32(x))
 	}
 	return out
 }

@@ -29,9 +29,15 @@ func TestSlotsOnEveryDevice(t *testing.T) {
 	for range n {
 		rows.Slots = append(rows.Slots, int32(rng.IntN(slots)))
 	}
+	rows.ListIDs = make([][]int32, slots)
+	for i := range rows.ListIDs {
+		for range i {
+			rows.ListIDs[i] = append(rows.ListIDs[i], int32(rng.IntN(v)))
+		}
+	}
 	shared := rows
 	shared.Mask, shared.Temperature, shared.Seeds = rows.Mask[:16], rows.Temperature[2:3], rows.Seeds[:1]
-	spec := Spec{Chain: ir.Chain{Bias: ir.BiasMatrix, Mask: true, Temperature: true}, Slots: true, LogProb: ir.TemperatureLogProb, Score: true, MaxBatch: n}
+	spec := Spec{Chain: ir.Chain{Bias: ir.BiasMatrix, Mask: true, Temperature: true}, Slots: true, LogProb: ir.TemperatureLogProb, ListLogProbs: true, Score: true, MaxBatch: n}
 	for _, rows := range []Rows{rows, shared} {
 		var want *Result
 		for _, name := range []string{CPU, "sim:sm_90", "sim:sm_100"} {
@@ -50,6 +56,11 @@ func TestSlotsOnEveryDevice(t *testing.T) {
 			require.Equal(t, want.Seeds, got.Seeds)
 			require.InDeltaSlice(t, want.Scores, got.Scores, 1e-4)
 			require.InDeltaSlice(t, want.LogProbs, got.LogProbs, 1e-4)
+			require.Len(t, got.ListLogProbs, n)
+			for b, list := range want.ListLogProbs {
+				require.Len(t, list, int(rows.Slots[b]))
+				require.InDeltaSlice(t, list, got.ListLogProbs[b], 1e-4)
+			}
 		}
 	}
 }

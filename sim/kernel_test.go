@@ -83,7 +83,7 @@ type bench struct {
 	mem                    *sim.Memory
 	launch                 sim.Launch
 	tokens, status, scores *sim.Block
-	lse, logProbs          *sim.Block
+	lse, logProbs, listed  *sim.Block
 	keys, ticket           *sim.Block
 	workspace              []*sim.Block // all that a launch finds zero and leaves zero
 }

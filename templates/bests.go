@@ -17,6 +17,9 @@ type sharedBest struct {
 
 // publishBests sends the keys found so far to global memory, one or two rows a thread.
 func (c *samplers) publishBests() []sharedBest {
+	if c.ranking() {
+		return nil
+	}
 	f := c.f
 	f.Comment("Exchange bests with the other CTAs: they only filter.")
 	threads := c.plan.Pipeline.Team

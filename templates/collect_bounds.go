@@ -21,7 +21,12 @@ func (c *samplers) beginService(warp ptx.B32) {
 		c.surveys = f.Pred("any_survey")
 	}
 	f.MovB32(c.early, ptx.Imm(1))
-	cta := f.B32("cta")
+	c.spreadService(warp)
+}
+
+// spreadService gives the warp the row that it serves first.
+func (c *samplers) spreadService(warp ptx.B32) {
+	f, cta := c.f, c.f.B32("cta")
 	f.MovB32(cta, ptx.CtaidX)
 	f.MadLoU32(c.served, cta, ptx.Imm(c.plan.Pipeline.Samplers/warpSize), warp)
 	f.MulLoU32(c.served, c.served, imm(f, markFactor))

@@ -57,7 +57,7 @@ func (c *samplers) compare(g group) {
 	}
 	f := c.f
 	hit, elements := f.Pred("hit"), c.scanOnce(g)
-	c.reaches(hit, elements)
+	c.reaches(hit, elements, c.topReaches(g))
 	c.drain(g, hit, elements)
 }
 
@@ -70,11 +70,12 @@ func (c *samplers) scanOnce(g group) []scanned {
 	return elements
 }
 
-// reaches sets hit if any of the elements may reach its row's threshold.
-func (c *samplers) reaches(hit ptx.Pred, elements []scanned) {
+// reaches sets hit if any of the elements may reach its row's threshold, or the bound of its likeliest tokens (topReaches).
+func (c *samplers) reaches(hit ptx.Pred, elements []scanned, tops []ptx.F32) {
 	for i := range elements {
 		e := &elements[i]
 		c.either(hit, c.bounded(e, c.top(e)), e.record.threshold, i == 0)
+		c.eitherTop(hit, e, tops, i)
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 
 // features are those that the skeletons build.
 var features = map[ir.Feature]bool{ir.FeatureTopK: true, ir.FeatureTopP: true, ir.FeatureMinP: true, ir.FeatureLogProb: true, ir.FeatureSlots: true,
-	ir.FeatureDraws: true, ir.FeatureSparseBias: true, ir.FeaturePenalties: true, ir.FeatureIDs: true}
+	ir.FeatureDraws: true, ir.FeatureSparseBias: true, ir.FeaturePenalties: true, ir.FeatureIDs: true,
+	ir.FeatureListed: true, ir.FeatureTopN: true, ir.FeatureRank: true}
 
 // UnsupportedError names a feature that no kernel has.
 type UnsupportedError struct {
@@ -38,6 +39,12 @@ func Supports(c ir.Computation) error {
 	switch {
 	case c.Truncation.Any() && c.Sampler != ir.Gumbel:
 		return &UnsupportedError{ir.Feature("truncation with the " + c.Sampler.String() + " sampler")}
+	case c.Truncation.Any() && c.Rank:
+		return &UnsupportedError{"truncation with ranks"}
+	case c.Truncation.Any() && c.TopN > 0:
+		return &UnsupportedError{"truncation with top log-probabilities"}
+	case c.Truncation.Any() && c.Listed:
+		return &UnsupportedError{"truncation with listed log-probabilities"}
 	case c.Draws != ir.SingleDraw && c.Truncation.Any():
 		return &UnsupportedError{"several draws of a row with truncation"}
 	case c.Draws != ir.SingleDraw && c.LogSumExp:
@@ -54,6 +61,16 @@ func Supports(c ir.Computation) error {
 		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities of edited logits with the grouped sampler")}
 	case unedited && c.Truncation.Any():
 		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities of edited logits with truncation")}
+	case c.Sampler == ir.Grouped && c.Rank:
+		return &UnsupportedError{"ranks with the grouped sampler"}
+	case c.Sampler == ir.Grouped && c.TopN > 0:
+		return &UnsupportedError{"top log-probabilities with the grouped sampler"}
+	case c.Chain.Edits() && c.Rank:
+		return &UnsupportedError{"ranks with sparse bias, penalties or lists of ids"}
+	case c.Chain.Edits() && c.Listed:
+		return &UnsupportedError{"listed log-probabilities with sparse bias, penalties or lists of ids"}
+	case unedited && c.TopN > 0:
+		return &UnsupportedError{ir.Feature(c.LogProb.String() + " top log-probabilities of edited logits")}
 	}
 	return nil
 }

@@ -19,18 +19,28 @@ func (c *samplers) seedBests(groups func(body func(g group))) {
 	f.SetpU32(ptx.EQ, stale, c.fresh, ptx.Imm(0))
 	f.Bra(seen).If(stale)
 	f.Comment("First tile of these rows: floors of the scores of the blocks' first tokens.")
-	groups(c.floors)
+	groups(func(g group) {
+		c.markTops(g)
+		c.floors(g)
+	})
 	c.teamSync()
 	if c.collecting() {
 		c.awaitMarks()
 		c.serveFirst()
 	}
+	if c.tops() {
+		c.awaitMarks()
+		c.serveTops(serveTries)
+	}
 	bests := c.publishBests()
 	c.fetchBests(bests)
+	tops := c.fetchTops()
+	c.awaitTops(tops)
 	if c.collecting() {
 		c.awaitBounds(bests)
 	}
 	c.adoptBests(bests)
+	c.adoptTops(tops)
 	c.teamSync()
 	f.Place(seen)
 }

@@ -83,7 +83,7 @@ func (c *samplers) compareBlocks(g group) {
 	if c.options.Exhaustive {
 		f.SetpB32(ptx.EQ, hit, c.lane, c.lane)
 	} else {
-		c.reaches(hit, elements)
+		c.reaches(hit, elements, nil)
 	}
 	f.VoteSyncAnyPred(any, hit, ptx.Imm(fullWarp))
 	f.Bra(done).IfNot(any)
@@ -125,7 +125,7 @@ func (c *samplers) elementBits(elements []scanned) ptx.B32 {
 	f.MovB32(hits, ptx.Imm(0))
 	for i := range elements {
 		p := f.Pred("reaches")
-		c.reaches(p, elements[i:i+1])
+		c.reaches(p, elements[i:i+1], nil)
 		f.OrB32(hits, hits, ptx.Imm(1<<i)).If(p)
 	}
 	return hits

@@ -18,6 +18,10 @@ type Kernel struct {
 	Params []manifest.Param
 	// Resolve, if not nil, is to be launched after the kernel, one CTA for each row of the batch.
 	Resolve *Stage
+	// Top, if not nil, is to be launched after the kernel, one CTA for each row of the batch.
+	Top *Stage
+	// Listed, if not nil, is to be launched last, where lists of ids ask for something.
+	Listed *Stage
 }
 
 // Options are variants of a kernel that compute the same.
@@ -27,6 +31,8 @@ type Options struct {
 	Exhaustive bool
 	// Further makes the kernel of the passes that decide the rows that the first pass leaves open, of a computation that collects tokens (ir.Computation.Collects).
 	Further bool
+	// Ranks makes the kernel that counts the tokens before those of the rows, of a computation's ir.Computation.RankPass.
+	Ranks bool
 	// Weights is the layout of the weights; "" is row-major.
 	Weights manifest.Layout
 	// TensorMaps says where the kernel has its tensor maps from; "" is ByParam.
@@ -80,6 +86,9 @@ func Build(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	if o.Further && !c.Collects() {
 		return nil, fmt.Errorf("templates: further passes are of computations that truncate or draw several tokens")
 	}
+	if o.Ranks && c.Normalize() != c.RankPass() {
+		return nil, fmt.Errorf("templates: ranks are counted by the computation of a pass of their own")
+	}
 	build, ok := skeletons[plan.Arch.Name]
 	if !ok {
 		return nil, fmt.Errorf("templates: there is no skeleton for %s", plan.Arch.Name)
@@ -109,6 +118,15 @@ func EntryName(archName string, t tiling.Tile, c ir.Computation, o Options) stri
 	if c.LogProb != ir.NoLogProb {
 		text += "_logprob_" + c.LogProb.String()
 	}
+	if c.TopN > 0 {
+		text += fmt.Sprintf("_top%d", c.TopN)
+	}
+	if c.Rank {
+		text += "_rank"
+	}
+	if c.Listed {
+		text += "_listed"
+	}
 	if c.Slots {
 		text += "_slots"
 	}
@@ -120,6 +138,9 @@ func EntryName(archName string, t tiling.Tile, c ir.Computation, o Options) stri
 	}
 	if o.Further {
 		text += "_further"
+	}
+	if o.Ranks {
+		text += "_ranks"
 	}
 	if o.Exhaustive {
 		text += "_exhaustive"

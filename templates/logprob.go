@@ -53,6 +53,9 @@ func (c *samplers) noteBlock(t blockTokens, key ptx.B64, id ptx.B32, scores []pt
 	now, best, some := c.keyNow(t.column), f.Pred("best_block"), f.Pred("some_key")
 	f.SetpU64(ptx.NE, some, key, ptx.Imm(0))
 	f.SetpAndU64(ptx.EQ, best, key, now, some)
+	low, high := f.B32(), f.B32()
+	f.MovUnpackB64(low, high, key)
+	f.SetpAndU32(ptx.NE, best, high, imm(f, keyFailed), best) // which several blocks of a row may have
 	for i, z := range scores {
 		mine, is := f.B32(), f.Pred("has_winner")
 		f.AddU32(mine, t.id, ptx.Imm(int64(t.tokens[i].below)))
@@ -158,15 +161,20 @@ func (s *found) share(f *ptx.Func, lane ptx.B32, rowLanes int) ptx.F32 {
 
 // writeLogProb writes the log-probability of a row's token, whatever the row's status.
 func (c *samplers) writeLogProb(row ptx.B32, total pair, tau, scale, z ptx.F32, first ptx.Pred) {
+	log := c.logProbOf(total, tau, scale, z)
+	c.f.StGlobalF32(rowAddr(c.f, loadPointer(c.f, c.sig.logProb, "logprob"), row), log).If(first)
+}
+
+// logProbOf is the log-probability of a token by its score without noise and its row's sums.
+func (c *samplers) logProbOf(total pair, tau, scale, z ptx.F32) ptx.F32 {
 	f := c.f
 	above := f.F32("above_reference")
 	f.SubF32(above, z, total.largest, ptx.RN)
 	if c.scaledSums() {
 		above = quotient(f, above, tau)
 	}
-	log := lower(f, c.sum.logProb, inputs{f: map[ir.Input]ptx.F32{
+	return lower(f, c.sum.logProb, inputs{f: map[ir.Input]ptx.F32{
 		ir.InBase: z, ir.InLargest: total.largest, ir.InMass: total.sum, ir.InScale: scale, ir.InTop: above}})
-	f.StGlobalF32(rowAddr(f, loadPointer(f, c.sig.logProb, "logprob"), row), log).If(first)
 }
 
 // loadNoted loads a CTA's pair of a row and the token beside it, where there is one.

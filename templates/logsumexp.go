@@ -298,7 +298,7 @@ func (c *samplers) kept(at ptx.SharedAddr, name string) ptx.F32 {
 }
 
 // columnValues loads a float32 for each element's column; at is the address of the thread's first column.
-func (c *samplers) columnValues(g group, at ptx.B32, offset int, wanted bool) (values []ptx.F32) {
+func (c *samplers) columnValues(g group, at ptx.B32, offset int, wanted bool, opts ...ptx.Option) (values []ptx.F32) {
 	if !wanted {
 		return nil
 	}
@@ -310,9 +310,9 @@ func (c *samplers) columnValues(g group, at ptx.B32, offset int, wanted bool) (v
 		}
 		part, from := f.NewF32s("column_value", run), at.Off(offset+sumBytes*(g.first+g.place(i)))
 		if run == 2 {
-			f.LdSharedV2F32(part, from)
+			f.LdSharedV2F32(part, from, opts...)
 		} else {
-			f.LdSharedV4F32(part, from)
+			f.LdSharedV4F32(part, from, opts...)
 		}
 		values, i = append(values, part...), i+run
 	}

@@ -149,14 +149,16 @@ func (c *samplers) writeSums() {
 		f.ShflSyncBflyB32(other.sum, total.sum, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
 		total = c.join(scale, total, other)
 	}
-	if keepsMass(c.c) {
+	if keepsMass(c.c) || c.c.Listed || c.tops() {
 		c.writeMass(row, total, first)
 	}
 	if c.c.LogSumExp {
 		c.writeLogSum(out, row, total, tau, first)
 	}
 	if token != nil {
-		c.writeLogProb(row, total, tau, scale, token.share(f, c.lane, c.rowLanes()), first)
+		noted := token.share(f, c.lane, c.rowLanes())
+		c.writeLogProb(row, total, tau, scale, c.summedOf(row, noted), first)
+		c.writeRankKey(row, token.id, noted, first)
 	}
 	f.Place(next)
 	f.AddU32(start, start, ptx.Imm(c.plan.Pipeline.Samplers/c.rowLanes()))

@@ -60,6 +60,24 @@ const (
 	ParamLogSumExp         = manifest.LogSumExp
 	ParamPartials          = manifest.Partials
 	ParamLogProb           = manifest.LogProb
+	ParamTopMarks          = manifest.TopMarks
+	ParamTopBounds         = manifest.TopBounds
+	ParamTopCounts         = manifest.TopCounts
+	ParamTopFloors         = manifest.TopFloors
+	ParamTopKeys           = manifest.TopKeys
+	ParamTopPass           = "top_pass"
+	ParamTopIDs            = manifest.TopIDs
+	ParamTopLogProbs       = manifest.TopLogProbs
+	ParamRankKeys          = manifest.RankKeys
+	ParamRanks             = manifest.Ranks
+	ParamListIDs           = "list_ids"
+	ParamListStride        = "list_stride"
+	ParamListLength        = "list_length"
+	ParamListLogProbs      = manifest.ListLogProbs
+	ParamWeightRows        = "weight_rows"
+	ParamWeightStride      = "weight_stride"
+	ParamHiddenRows        = "hidden_rows"
+	ParamHiddenStride      = "hidden_stride"
 	ParamTopK              = "top_k"
 	ParamTopKStride        = "top_k_stride"
 	ParamTopP              = "top_p"
@@ -106,7 +124,9 @@ type params struct {
 	several                                   drawParams
 	marks, counts, candidates, bounds, masses ptx.Param
 	states, open, pivots, bins                ptx.Param
-	arrivals                                  ptx.Param
+	topParams
+	rankKeys, ranks ptx.Param
+	arrivals        ptx.Param
 
 	tokens, status, scores ptx.Param
 	logSumExp, logProb     ptx.Param
@@ -123,9 +143,7 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	}
 	s.hidden = s.tensorMap(ParamHidden, ParamBatch, hiddenShare(plan.Tile), o.TensorMaps)
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
-	if c.Slots {
-		s.slots, s.slotCount = s.pointer(ParamSlots, "i32", "batch", "read"), s.scalar(ParamSlotCount)
-	}
+	s.addSlots(c)
 	if c.Sampler.Random() {
 		s.seeds, s.seedStride = s.rows(ParamSeeds, "u64", ParamSeedStride)
 		s.positions, s.positionStride = s.rows(ParamPositions, "u64", ParamPositionStride)
@@ -136,6 +154,10 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	}
 	s.addBiasAndMask(c)
 	s.addEdits(c.Chain)
+	if o.Ranks {
+		s.addRankKeys()
+		return s
+	}
 	s.addFilters(c)
 	s.several = s.drawParams(c)
 	s.tokens = s.pointer(ParamTokens, "i32", "batch", "write")
@@ -155,6 +177,13 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	}
 	if c.Collects() {
 		s.addCollection(c, o)
+	}
+	s.addTops(c)
+	if c.Rank {
+		s.addRankKeys()
+	}
+	if c.Listed || c.TopN > 0 {
+		s.masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
 	}
 	s.keys = s.pointer(ParamKeys, "u64", "batch", "workspace")
 	s.ticket = s.pointer(ParamTicket, "u32", "1", "workspace")
@@ -181,6 +210,12 @@ func hiddenShare(t tiling.Tile) int {
 // rows declares a pointer to one value a row, or slot, and its stride.
 func (s *signature) rows(name, element, stride string) (pointer, strideParam ptx.Param) {
 	return s.pointer(name, element, s.sets+" x "+stride, "read"), s.scalar(stride)
+}
+
+func (s *params) addSlots(c ir.Computation) {
+	if c.Slots {
+		s.slots, s.slotCount = s.pointer(ParamSlots, "i32", "batch", "read"), s.scalar(ParamSlotCount)
+	}
 }
 
 func (s *params) addBiasAndMask(c ir.Computation) {

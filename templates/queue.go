@@ -26,7 +26,7 @@ func (c *samplers) drain(g group, hit ptx.Pred, elements []scanned) {
 	f.MovB32(pending, ptx.Imm(0))
 	f.VoteSyncAnyPred(any, hit, ptx.Imm(fullWarp))
 	f.Bra(none).IfNot(any)
-	hits := c.hitBits(elements)
+	hits := c.hitBits(g, elements)
 	f.ReduxSyncOrB32(pending, hits, ptx.Imm(fullWarp))
 	only := f.Pred("only_beyond")
 	f.SetpU32(ptx.EQ, only, pending, ptx.Imm(0))
@@ -65,8 +65,8 @@ func (c *samplers) needed(need ptx.B32, g group) {
 }
 
 // hitBits returns a bit for each of the thread's tokens that may reach its row's threshold, in order.
-func (c *samplers) hitBits(elements []scanned) ptx.B32 {
-	f := c.f
+func (c *samplers) hitBits(g group, elements []scanned) ptx.B32 {
+	f, tops := c.f, c.topReaches(g)
 	hits, bit := f.B32("hits"), 0
 	f.MovB32(hits, ptx.Imm(0))
 	for i := range elements {
@@ -77,6 +77,7 @@ func (c *samplers) hitBits(elements []scanned) ptx.B32 {
 				f.SetpB32(ptx.EQ, p, c.lane, c.lane)
 			} else {
 				f.SetpF32(ptx.GEU, p, c.bounded(e, base), e.record.threshold)
+				c.eitherTopOf(p, e, tops, i, j)
 			}
 			f.SetpAndF32(ptx.EQ, p, t.pad, ptx.F32Imm(0), p) // beyond the tile anything may stand, NaN too
 			f.OrB32(hits, hits, ptx.Imm(1<<bit)).If(p)
@@ -186,13 +187,14 @@ func (c *samplers) refine() {
 	if c.collecting() {
 		key = c.collect(column, id, in, score, key)
 	}
+	c.listTop(column, id, in, valid)
 	raised := c.commit(column, key)
 	if c.logProbs() {
 		if c.keepsUnedited() {
 			in.f[ir.InLogit] = f.F32("z_unedited")
 			f.MovB32(in.f[ir.InLogit], entry[3])
 		}
-		c.noteToken(column, key, raised, id, c.summedScore(in))
+		c.noteToken(column, key, raised, id, c.notedScore(in))
 	}
 }
 

@@ -70,6 +70,10 @@ func (k *skeleton) perRow(base ptx.B64, row, stride ptx.B32, size int) ptx.B64 {
 
 // publishRow joins a row's best of this CTA with those of the others.
 func (c *samplers) publishRow(inTile, row ptx.B32) {
+	if c.ranking() {
+		c.publishRank(inTile, row)
+		return
+	}
 	f := c.f
 	key, addr := f.B64("key"), f.B64()
 	f.LdSharedB64(key, c.at(inTile, 8).Off(c.plan.Storage.Keys))
@@ -94,6 +98,10 @@ const (
 
 // prepareRow computes a row's record and empties its key.
 func (c *samplers) prepareRow(inTile, row ptx.B32) {
+	if c.ranking() {
+		c.prepareRank(inTile, row)
+		return
+	}
 	f := c.f
 	high, low := f.B32("key_high"), f.B32("key_low")
 	f.MovB32(high, ptx.Imm(keyEmpty))
@@ -115,6 +123,11 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	var list rowList
 	if c.collecting() {
 		list = c.emptyList()
+	}
+	var top ptx.B64
+	if c.tops() {
+		top = f.B64("first_bound")
+		f.MovB64(top, ptx.Imm(noTop))
 	}
 	var slot ptx.B32
 	if c.c.Slots {
@@ -146,6 +159,9 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	if c.options.Further {
 		c.rebound(&r, list, high, open)
 	}
+	if c.tops() {
+		c.firstTop(row, top, open)
+	}
 	if c.scaledSums() {
 		f.MovF32(scale, c.rowScale(c.sumTau(sumTau))).If(open)
 	}
@@ -161,6 +177,9 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	}
 	if c.keepsSlots() {
 		f.StSharedB32(c.at(inTile, slotBytes).Off(c.plan.Storage.Slots), slot)
+	}
+	if c.tops() {
+		c.storeTop(inTile, top, r.alpha)
 	}
 	c.clearWinners(inTile)
 	f.StSharedV2B32(c.at(inTile, 8).Off(c.plan.Storage.Keys), []ptx.B32{low, high})
@@ -218,11 +237,7 @@ func (c *samplers) rowTemperature(row ptx.B32, alpha, tau ptx.F32, high, low ptx
 	f := c.f
 	t, bad, above := f.F32("temperature"), f.Pred("not_plain"), f.Pred("above_one")
 	f.LdGlobalF32(t, c.perRow(c.temps, row, c.tempStride, 4))
-	f.SetpF32(ptx.GT, above, t, ptx.F32Imm(1))
-	f.AddF32(tau, t, ptx.F32Imm(0), ptx.RN) // -0 is 0: 1/tau has a sign
-	f.MovF32(tau, ptx.F32Imm(1)).If(above)
-	f.MovF32(alpha, ptx.F32Imm(1))
-	f.CvtRnF32F64(alpha, reciprocal(f, widen(f, t))).If(above)
+	splitTemperature(f, t, above, alpha, tau)
 	bits := f.B32()
 	f.MovB32(bits, t)
 	f.SetpU32(ptx.GE, bad, bits, ptx.Imm(0x7F800000)) // +inf, NaN and everything with a sign
@@ -232,9 +247,22 @@ func (c *samplers) rowTemperature(row ptx.B32, alpha, tau ptx.F32, high, low ptx
 	f.MovB32(low, ptx.Imm(int64(ir.StatusBadTemperature))).If(failed)
 }
 
+// splitTemperature sets alpha and tau by T; above says whether it is above 1.
+func splitTemperature(f *ptx.Func, t ptx.F32, above ptx.Pred, alpha, tau ptx.F32) {
+	f.SetpF32(ptx.GT, above, t, ptx.F32Imm(1))
+	f.AddF32(tau, t, ptx.F32Imm(0), ptx.RN) // -0 is 0: 1/tau has a sign
+	f.MovF32(tau, ptx.F32Imm(1)).If(above)
+	f.MovF32(alpha, ptx.F32Imm(1))
+	f.CvtRnF32F64(alpha, reciprocal(f, widen(f, t))).If(above)
+}
+
 // finish is the end of a CTA: the last one of the grid turns keys into tokens.
 func (c *samplers) finish() {
 	f := c.f
+	if c.ranking() {
+		f.Bra(c.done)
+		return
+	}
 	f.Comment("Keys of this CTA are out; whoever takes the last ticket writes the results.")
 	f.FenceAcqRelGPU()
 	c.sync()
@@ -266,7 +294,7 @@ func (c *samplers) writeResults() {
 	if c.summing() {
 		c.writeSums()
 	}
-	if c.collecting() {
+	if c.collecting() || c.tops() {
 		first := f.Pred("is_first")
 		f.SetpU32(ptx.EQ, first, c.thread, ptx.Imm(0))
 		f.StGlobalB32(loadPointer(f, c.sig.arrivals, "arrivals"), ptx.Imm(0)).If(first)
@@ -299,6 +327,7 @@ func (c *samplers) writeResults() {
 	if c.logProbs() {
 		c.withdraw(c.sig.logProb, "logprob", row, ok)
 	}
+	c.writeFirstRank(row, ok)
 	f.AddU32(row, row, ptx.Imm(c.plan.Pipeline.Samplers))
 	f.Bra(loop)
 }

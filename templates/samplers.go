@@ -48,18 +48,33 @@ const (
 
 func (c *samplers) loadParams() {
 	f, s := c.f, c.sig
+	if c.ranking() {
+		c.loadSlots()
+		c.loadChain()
+		return
+	}
 	c.keys = loadPointer(f, s.keys, "keys")
 	if c.summing() {
 		c.partials = loadPointer(f, s.partials, "lse_partials")
 	}
-	if c.c.Slots {
-		c.slots, c.slotCount = loadPointer(f, s.slots, "slots"), loadU32(f, s.slotCount, "slot_count")
-	}
+	c.loadSlots()
 	if c.c.Sampler.Random() {
 		c.seeds, c.seedStride = loadPointer(f, s.seeds, "seeds"), loadU32(f, s.seedStride, "seed_stride")
 		c.positions, c.posStride = loadPointer(f, s.positions, "positions"), loadU32(f, s.positionStride, "position_stride")
 		c.draw, c.tagWord = loadU32(f, s.draw, "draw"), loadU32(f, s.tag, "stream_tag")
 	}
+	c.loadChain()
+}
+
+func (c *samplers) loadSlots() {
+	if c.c.Slots {
+		c.slots, c.slotCount = loadPointer(c.f, c.sig.slots, "slots"), loadU32(c.f, c.sig.slotCount, "slot_count")
+	}
+}
+
+// loadChain loads where the parameters of the transforms are.
+func (c *samplers) loadChain() {
+	f, s := c.f, c.sig
 	if c.c.Chain.Temperature {
 		c.temps, c.tempStride = loadPointer(f, s.temperature, "temperature"), loadU32(f, s.temperatureStride, "temperature_stride")
 	}
@@ -101,6 +116,9 @@ func (c *samplers) begin() {
 	f.MadLoU32(c.codes, warp, ptx.Imm(wordBytes*c.plan.Pipeline.CodeWords), c.smem)
 	if c.collecting() {
 		c.beginService(warp)
+	}
+	if c.tops() {
+		c.beginTops(warp)
 	}
 }
 

@@ -17,21 +17,22 @@ import (
 // so that the largest key is the largest score and, among equals, the lowest id. Keys meet in shared memory, then in
 // global memory; the last CTA to finish turns them into tokens and leaves the workspace zero for the next launch.
 type skeleton struct {
-	f       *ptx.Func
-	t       tiling.Tile
-	plan    *tiling.Plan
-	c       ir.Computation // behind the edits
-	whole   ir.Computation // with them
-	score   *ir.Graph
-	base    *ir.Graph
-	logit   *ir.Graph
-	bound   *ir.Graph
-	floor   *ir.Graph
-	grouped groupedGraphs
-	sum     sumGraphs
-	sig     *params
-	options Options
-	shared  ptx.SharedVar
+	f         *ptx.Func
+	t         tiling.Tile
+	plan      *tiling.Plan
+	c         ir.Computation // behind the edits
+	whole     ir.Computation // with them
+	score     *ir.Graph
+	base      *ir.Graph
+	logit     *ir.Graph
+	bound     *ir.Graph
+	floor     *ir.Graph
+	grouped   groupedGraphs
+	sum       sumGraphs
+	likeliest topGraphs
+	sig       *params
+	options   Options
+	shared    ptx.SharedVar
 
 	smem  ptx.B32 // base of dynamic shared memory
 	tid   ptx.B32
@@ -87,6 +88,9 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	if c.AddsUp() {
 		k.sum = newSumGraphs(c, k.addedUp())
 	}
+	if k.tops() || c.Rank {
+		k.likeliest = newTopGraphs(c)
+	}
 	return k, m, shared
 }
 
@@ -109,6 +113,18 @@ func (k *skeleton) finishKernel(m *ptx.Module) (*Kernel, error) {
 	kernel := &Kernel{Module: m, Entry: k.f, Params: k.sig.finish()}
 	if k.collecting() {
 		kernel.Resolve = newResolve(m, k.shared, k.c, k.options, k.f.Name+"_resolve")
+		if err := m.Err(); err != nil {
+			return nil, err
+		}
+	}
+	if k.tops() {
+		kernel.Top = newTop(m, k.shared, k.c, k.options, k.f.Name+"_top")
+		if err := m.Err(); err != nil {
+			return nil, err
+		}
+	}
+	if k.c.Listed {
+		kernel.Listed = newListed(m, k.c, k.options, k.f.Name+"_listed")
 		if err := m.Err(); err != nil {
 			return nil, err
 		}

@@ -37,12 +37,15 @@ func (k *sm100) sampler() {
 		c.locate(s)
 		shared := c.publishBests()
 		c.serveMarks()
+		c.serveTops(1)
 		c.fetchBests(shared)
+		tops := c.fetchTops()
 		c.drawTile(s.row)
 		slot := k.bufferAt(b.stage)
 		k.wait(slot.Off(k.fullTile(0)), b.phase, "wait_tile_full")
 		f.Tcgen05FenceAfterThreadSync()
 		c.adoptBests(shared)
+		c.adoptTops(tops)
 		if c.editing() {
 			c.edit(c.logits(s, t, b.stage), func() {
 				if c.keepsUnedited() {
@@ -119,6 +122,10 @@ func (c *tensorSampler) newTile(s span) *laneTile {
 // epilogue samples from one accumulator.
 func (c *tensorSampler) epilogue(t *laneTile, buffer ptx.B32) {
 	c.f.Comment("Epilogue: transform, bound and compare.")
+	if c.ranking() {
+		c.eachGroup(t, buffer, "rank_group", c.countAhead)
+		return
+	}
 	c.seedBests(func(body func(g group)) { c.eachGroup(t, buffer, "floor_group", body) })
 	if c.summing() && !c.keepsUnedited() {
 		c.whereAdding(func() { c.sumGroups(t, buffer) })

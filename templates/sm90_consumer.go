@@ -47,12 +47,16 @@ func (k *sm90) consumer() {
 		tiles := c.newTiles(s)
 		c.locate(s)
 		shared := c.publishBests()
+		var tops []sharedTop
 		c.multiply(s.rows, func() {
 			c.serveMarks()
+			c.serveTops(1)
 			c.fetchBests(shared)
+			tops = c.fetchTops()
 			c.drawTile(s.row)
 		})
 		c.adoptBests(shared)
+		c.adoptTops(tops)
 		if c.editing() {
 			c.edit(c.logits(s, tiles), func() { c.sumUnedited(tiles) })
 		}

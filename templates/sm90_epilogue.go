@@ -70,6 +70,10 @@ func (c *consumer) epilogue(t tiles) {
 	f := c.f
 	f.Comment("Epilogue: transform, bound and compare.")
 	groups := len(c.acc) / perGroup
+	if c.ranking() {
+		c.rankTile(t, groups)
+		return
+	}
 	if groups <= 1 {
 		only := c.groupOf(t.at(0), c.acc, c.colInN, c.codeAddress())
 		c.seedBests(func(body func(g group)) { body(only) })
@@ -118,6 +122,17 @@ func (c *consumer) sumUnedited(t tiles) {
 	}
 }
 
+// rankTile counts the tokens of a tile that are before those of the rows.
+func (c *consumer) rankTile(t tiles, groups int) {
+	if groups <= 1 {
+		c.countAhead(c.groupOf(t.at(0), c.acc, c.colInN, c.codeAddress()))
+		return
+	}
+	every := c.f.B32("groups")
+	c.f.MovB32(every, ptx.Imm(1<<groups-1))
+	c.eachGroup(t, every, "rank_group", c.countAhead)
+}
+
 // cheap reports whether a score without noise takes a handful of instructions, all from registers.
 func (c *consumer) cheap() bool {
 	chain := c.c.Chain
@@ -138,7 +153,7 @@ func (c *consumer) findGroups(of tiles, hit ptx.B32) {
 		}
 		part := c.groupOf(t, c.acc[g*perGroup:(g+1)*perGroup], c.colInN, codes)
 		part.first, part.codes = g%across*tiling.CodeGroup, g*codeRun
-		c.reaches(reaches, c.scan(part))
+		c.reaches(reaches, c.scan(part), c.topReaches(part))
 		f.OrB32(mine, mine, ptx.Imm(1<<g)).If(reaches)
 	}
 	f.ReduxSyncOrB32(hit, mine, ptx.Imm(fullWarp))

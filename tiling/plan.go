@@ -50,6 +50,8 @@ type Storage struct {
 	// For the log-sum-exp: offset of the rows' scales, 4 bytes each, and of SumSets times a reference and then a sum for
 	// each row, 4 bytes each.
 	Scales, Sums int
+	// For the likeliest tokens: offset of the rows' bounds, 8 bytes each, and of what tokens are compared with for them, 4 bytes each.
+	Tops, Reaches int
 
 	Codes int // offset of the codes of the noise and the places of the blocks' first tokens, a byte each for each block and row
 	// What a sampling warp has to itself, Own bytes: at offset Queue the candidates that wait for their scores, QueueEntries of 16
@@ -269,6 +271,9 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 			s.Scales = place(sumBytes * t.N)
 		}
 		s.Sums = place(2 * sumBytes * t.N * p.Pipeline.SumSets)
+	}
+	if c.TopN > 0 {
+		s.Tops, s.Reaches = place(keyBytes*t.N), place(sumBytes*t.N)
 	}
 	if s.Own = ownBytes(t, c); s.Own > 0 {
 		s.Queue = place(s.Own * p.Pipeline.Samplers / warpThreads)

@@ -34,7 +34,8 @@ type emission struct {
 	target
 	archs, batch, transform, sampler, weights, tensorMap, tile, format, out string
 	logProbs, truncation, draws                                             string
-	score, logSumExp, slots, further                                        bool
+	score, logSumExp, slots, further, listed                                bool
+	topLogProbs                                                             int
 }
 
 func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -50,6 +51,8 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.BoolVar(&o.score, "score", false, "write the winning scores too")
 	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
 	f.StringVar(&o.logProbs, "logprobs", "", logProbsUsage)
+	f.IntVar(&o.topLogProbs, "top-logprobs", 0, fmt.Sprintf("find that many likeliest tokens too, up to %d, by a second kernel (needs --logprobs)", ir.MaxTopN))
+	f.BoolVar(&o.listed, "logprob-ids", false, "give the log-probabilities of lists of ids too, by a second kernel (needs --logprobs)")
 	f.StringVar(&o.truncation, "truncation", "", truncationUsage)
 	f.StringVar(&o.draws, "draws", "", "rows may draw several tokens: with-replacement or without-replacement")
 	f.BoolVar(&o.slots, "slots", false, "rows take their parameters from the places that an array of slots names")
@@ -155,6 +158,9 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	if err != nil {
 		return nil, err
 	}
+	if err := o.checkReports(mode); err != nil {
+		return nil, err
+	}
 	truncation, err := parseTruncation(o.truncation)
 	if err != nil {
 		return nil, err
@@ -164,7 +170,7 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 		return nil, err
 	}
 	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Truncation: truncation, Score: o.score, LogSumExp: o.logSumExp, LogProb: mode,
-		Draws: draws, MaxDraws: most, Slots: o.slots}
+		Draws: draws, MaxDraws: most, TopN: o.topLogProbs, Listed: o.listed, Slots: o.slots}
 	if err := c.Validate(); err != nil {
 		return nil, usagef("emit: %s", reason(err))
 	}
@@ -182,6 +188,19 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 		}
 	}
 	return out, nil
+}
+
+// checkReports holds what is asked for beside the tokens' log-probabilities to a mode, and to what there can be.
+func (o *emission) checkReports(mode ir.LogProb) error {
+	switch {
+	case o.topLogProbs < 0 || o.topLogProbs > ir.MaxTopN:
+		return usagef("--top-logprobs is %d: want 0 to %d", o.topLogProbs, ir.MaxTopN)
+	case o.listed && mode == ir.NoLogProb:
+		return usagef("--logprob-ids needs --logprobs: of which distribution")
+	case o.topLogProbs > 0 && mode == ir.NoLogProb:
+		return usagef("--top-logprobs needs --logprobs: of which distribution")
+	}
+	return nil
 }
 
 func (o *emission) options() (out templates.Options, err error) {

@@ -70,6 +70,12 @@ func (o *sampling) checkKernel(a *gen.Artifact, spec *sampler.Spec) error {
 	if mode := o.logProbs; mode != "" && mode != m.LogProbMode {
 		return fmt.Errorf("%s writes no %s log-probabilities, which --logprobs asks for: emit it with --logprobs %s", o.kernel, mode, mode)
 	}
+	if spec.TopN > 0 && spec.TopN != m.TopN {
+		return fmt.Errorf("%s finds %d likeliest tokens of a row, and --top-logprobs asks for %d", o.kernel, m.TopN, spec.TopN)
+	}
+	if spec.ListLogProbs && !a.Writes(manifest.ListLogProbs) {
+		return fmt.Errorf("%s gives no log-probabilities of lists, which --logprob-ids asks for: emit it with --logprob-ids", o.kernel)
+	}
 	return nil
 }
 

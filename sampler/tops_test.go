@@ -1,0 +1,101 @@
+package sampler
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/ir"
+)
+
+// sameTops holds the likeliest tokens to others: the same ids, and log-probabilities near theirs.
+func sameTops(t *testing.T, want, got *Result, delta float64, what string) {
+	t.Helper()
+	require.Equal(t, want.Tokens, got.Tokens, what)
+	require.Equal(t, want.Status, got.Status, what)
+	require.Equal(t, want.TopIDs, got.TopIDs, what)
+	require.Equal(t, want.Ranks, got.Ranks, what)
+	require.Len(t, got.TopLogProbs, len(want.TopLogProbs), what)
+	for i, x := range want.TopLogProbs {
+		nearLogProb(t, x, got.TopLogProbs[i], delta, "%s: place %d", what, i)
+	}
+}
+
+// Kernels find the reference's likeliest tokens and the tokens' ranks, in every mode, beside the tokens that they sample.
+func TestTopsOnSimulators(t *testing.T) {
+	all := ir.Chain{Scale: 1.5, Softcap: 20, Bias: ir.BiasMatrix, Mask: true, Temperature: true}
+	for i, c := range []struct {
+		chain ir.Chain
+		kind  ir.Sampler
+		mode  ir.LogProb
+		n     int
+		rows  int
+		vocab int
+	}{
+		{all, ir.Gumbel, ir.ProcessedLogProb, 20, 7, 1500}, {all, ir.Gumbel, ir.RawLogProb, 5, 9, 1501}, {all, ir.Greedy, ir.TemperatureLogProb, 20, 33, 802},
+		{ir.Chain{Temperature: true}, ir.Gumbel, ir.ProcessedLogProb, 20, 70, 603}, {ir.Chain{Mask: true}, ir.Greedy, ir.ProcessedLogProb, 1, 5, 1504},
+		{ir.Chain{}, ir.Gumbel, ir.RawLogProb, 20, 4, 1505},
+	} {
+		p := newListedProblem(uint64(i), c.vocab, 40, c.rows, Spec{Chain: c.chain, Sampler: c.kind, LogProb: c.mode, TopN: c.n, Rank: true, Slots: i == 3 || i == 0})
+		if p.spec.Slots {
+			p.params.SlotCount = c.rows
+			for b := range c.rows {
+				p.params.Slots = append(p.params.Slots, int32((7*b+1)%c.rows))
+			}
+		}
+		if i == 1 {
+			p.spec.TopN = 0
+		}
+		want := p.on(t, CPU, RowMajor)
+		for j, device := range []string{"sim:sm_90", "sim:sm_100"} {
+			got := p.on(t, device, []Layout{RowMajor, Packed}[(i+j)%2])
+			sameTops(t, want, got, 1e-5, fmt.Sprintf("%v %s on %s", c.chain, c.mode, device))
+		}
+	}
+}
+
+// Ranks of equal logits are those of ids. One hidden state, weights that make the logits what they are, and what overflows a list: equal logits, of which ids alone tell the
+// likeliest, and logits that rise from tile to tile, so that no bound ever holds.
+func TestTopsThatOverflow(t *testing.T) {
+	const hidden, n = 8, 20
+	logit := map[string]func(v int) float64{
+		"equal":  func(int) float64 { return 0.3 },
+		"rising": func(v int) float64 { return float64(v) / 128 },
+	}
+	for name, of := range logit {
+		vocab := map[string]int{"equal": 9000, "rising": 20000}[name]
+		w, h := make([]uint16, vocab*hidden), make([]uint16, hidden)
+		h[0], h[1] = bf16Bits(1), bf16Bits(1)
+		for v := range vocab {
+			x := float32(of(v))
+			high := bf16Bits(x)
+			w[v*hidden], w[v*hidden+1] = high, bf16Bits(x-math.Float32frombits(uint32(high)<<16))
+		}
+		p := &listedProblem{vocab: vocab, hidden: hidden, rows: 1, weights: w, states: h,
+			spec: Spec{LogProb: ir.RawLogProb, TopN: n, Rank: true, MaxBatch: 1}, params: Rows{Seeds: []uint64{4}, Positions: []uint64{2}}}
+		want := p.on(t, CPU, RowMajor)
+		for _, device := range []string{"sim:sm_90", "sim:sm_100"} {
+			got := p.on(t, device, RowMajor)
+			sameTops(t, want, got, 1e-5, name+" on "+device)
+			require.Equal(t, name == "rising", got.Passes[0] > 2, "and one that counts")
+		}
+	}
+}
+
+func bf16Bits(x float32) uint16 { return uint16(math.Float32bits(x) >> 16) }
+
+// What single logits are changed to counts for the likeliest tokens of what is drawn from.
+func TestTopsOfEditedLogits(t *testing.T) {
+	p := newListedProblem(9, 900, 24, 5, Spec{Chain: ir.Chain{Bias: ir.BiasSparse, IDs: true, Temperature: true}, LogProb: ir.ProcessedLogProb, TopN: 6})
+	p.spec.ListLogProbs, p.params.ListIDs = false, nil
+	first := p.on(t, CPU, RowMajor)
+	p.params.BanIDs = [][]int32{nil, first.TopIDs[6:8], nil, {5}, {1, 899}}
+	p.params.AllowIDs = [][]int32{nil, nil, {1, 2, 3}, nil, nil}
+	p.params.BiasLists = [][]ir.TokenBias{{{ID: 7, Value: 50}, {ID: 600, Value: 60}}, nil, {{ID: 2, Value: -9}}, nil, {{ID: 899, Value: 99}}}
+	want := p.on(t, CPU, RowMajor)
+	for _, device := range []string{"sim:sm_90", "sim:sm_100"} {
+		sameTops(t, want, p.on(t, device, Packed), 1e-5, device)
+	}
+}
