@@ -23,7 +23,7 @@ RACE_REFERENCE := Goroutines|Cancel|MixedBatches
 GPU_TESTS ?= driver sampler internal/verify internal/bench internal/tune
 BUNDLE ?= gpu-bundle
 
-.PHONY: all build test test-short race generate fresh tools gpu-bundle fuzz lint vuln clean
+.PHONY: all build test test-all test-short race generate fresh tools gpu-bundle fuzz lint vuln clean
 
 all: build
 
@@ -63,6 +63,10 @@ $(TOOLS)/include/cuda.h:
 test:
 	$(GO) test ./...
 	$(MAKE) --no-print-directory race
+
+# What test takes in turns: every check of the quick suite on every simulated architecture.
+test-all: test
+	FSGEN_ALL=1 $(GO) test ./internal/verify -run TestSimulatedQuick
 
 test-short:
 	$(GO) test -short ./...
