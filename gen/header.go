@@ -32,7 +32,8 @@ func Header(a *Artifact) ([]byte, error) {
 // noReports refuses kernels with stages that report of rows: what is emitted to launch kernels launches none of those.
 func noReports(m *manifest.Kernel) error {
 	if m.Top != nil || m.Listed != nil || slices.Contains(m.Outputs, manifest.Ranks) {
-		return &RequestError{"format", "a kernel that reports likeliest tokens, listed ids or ranks has stages that headers and packages do not launch; use the PTX and its manifest", "h or go"}
+		return &RequestError{"format", "a kernel that reports likeliest tokens, listed ids or ranks has stages that headers and packages " +
+			"do not launch; use the PTX and its manifest", "h or go"}
 	}
 	return nil
 }

@@ -62,7 +62,8 @@ type Kernel struct {
 	// FurtherOf names the kernel whose undecided rows this one goes on with (docs/truncation.md): any of its tiles' will do. It is empty for
 	// kernels of first passes.
 	FurtherOf string `json:"further_of,omitempty"`
-	// Top is launched behind the kernel, a CTA for each row: it sorts the likeliest tokens. Listed is launched last, where ids are listed: it gives their log-probabilities. It takes any number of CTAs.
+	// Top is launched behind the kernel, a CTA for each row: it sorts the likeliest tokens. Listed is launched last, where ids are listed:
+	// it gives their log-probabilities, on any number of CTAs.
 	Top    *Stage `json:"top,omitempty"`
 	Listed *Stage `json:"listed,omitempty"`
 	// TopN is how many of the likeliest tokens of every row come out, in order; 0 for none.

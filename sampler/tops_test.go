@@ -20,6 +20,9 @@ func sameTops(t *testing.T, want, got *Result, delta float64, what string) {
 	require.Len(t, got.TopLogProbs, len(want.TopLogProbs), what)
 	for i, x := range want.TopLogProbs {
 		nearLogProb(t, x, got.TopLogProbs[i], delta, "%s: place %d", what, i)
+		if row := i / (len(got.TopIDs) / len(got.Tokens)); got.TopIDs[i] == got.Tokens[row] && got.Status[row] == ir.StatusOK {
+			require.Equal(t, math.Float32bits(got.LogProbs[row]), math.Float32bits(got.TopLogProbs[i]), "%s: row %d, to the last bit", what, row)
+		}
 	}
 }
 
