@@ -69,6 +69,9 @@ func TestCallersContextIsRestored(t *testing.T) {
 	}
 	check(useMemory(c, check))
 	check(useKernels(c, check))
+	other, err := f.Device(1)
+	check(err)
+	check(useShared(c, other, check))
 	check(c.Do(func() error {
 		assert.Equal(t, 2, f.control("fake_depth"))
 		return c.Synchronize()

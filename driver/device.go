@@ -46,6 +46,8 @@ const (
 	SharedPerMP         Attribute = 81
 	RegistersPerMP      Attribute = 82
 	SharedPerBlockOptin Attribute = 97
+	VirtualMemory       Attribute = 102
+	FileHandles         Attribute = 103
 	ReservedShared      Attribute = 111
 	ClusterLaunch       Attribute = 120
 	TensorMapAccess     Attribute = 127

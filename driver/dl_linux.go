@@ -51,3 +51,6 @@ func nap(d time.Duration) {
 	t := unix.NsecToTimespec(int64(d))
 	_ = unix.Nanosleep(&t, nil)
 }
+
+// closeOnExec keeps a descriptor from programs that the process starts.
+func closeOnExec(fd int) { unix.CloseOnExec(fd) }

@@ -18,3 +18,4 @@ func invoke(uintptr, []uintptr) Code         { panic("BUG: driver call without a
 func mmap(n int) ([]byte, error)             { return make([]byte, n), nil }
 func munmap([]byte) error                    { return nil }
 func nap(d time.Duration)                    { time.Sleep(d) }
+func closeOnExec(int)                        {}

@@ -21,6 +21,10 @@
 // logs live in memory outside the Go heap, and Go slices are pinned while a copy reads or writes them. Handles are
 // integers, so a device pointer or stream made by another library can be passed as it is.
 //
+// What several devices or processes use together is one of three: all memory of a device whose peers were let in
+// ([Context.EnablePeerAccess], one process), memory that was made to be shared ([SharedBuffer], processes too), or host memory
+// that every device reaches ([Context.AllocHostMapped]).
+//
 // # Lifetime
 //
 // Contexts, buffers, streams, events, modules and graphs are closed explicitly. Close may be called twice, waits for

@@ -25,6 +25,7 @@ const (
 	ErrInvalidContext        Code = 201
 	ErrNoBinaryForGPU        Code = 209
 	ErrECCUncorrectable      Code = 214
+	ErrPeerAccessUnsupported Code = 217
 	ErrInvalidPTX            Code = 218
 	ErrNVLinkUncorrectable   Code = 220
 	ErrJITCompilerNotFound   Code = 221
@@ -36,7 +37,10 @@ const (
 	ErrIllegalAddress        Code = 700
 	ErrLaunchOutOfResources  Code = 701
 	ErrLaunchTimeout         Code = 702
+	ErrPeerAccessEnabled     Code = 704
+	ErrTooManyPeers          Code = 711
 	ErrLaunchFailed          Code = 719
+	ErrNotPermitted          Code = 800
 	ErrNotSupported          Code = 801
 	ErrSystemNotReady        Code = 802
 	ErrSystemDriverMismatch  Code = 803

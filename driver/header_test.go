@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strconv"
@@ -21,6 +22,9 @@ func TestAgainstHeader(t *testing.T) {
 		want, found := enums[name]
 		assert.True(t, found, "cuda.h has no %s", name)
 		assert.Equal(t, want, got, name)
+	}
+	for name, got := range map[string]int{"CU_MEMHOSTALLOC_PORTABLE": hostPortable, "CU_MEMHOSTALLOC_DEVICEMAP": hostMapped} {
+		assert.Regexp(t, fmt.Sprintf(`#define %s\s+0x0*%x\b`, name, got), text)
 	}
 	for _, s := range symbols {
 		declared := regexp.MustCompile(`\b` + s.name + `\b`).MatchString(text)
@@ -99,6 +103,11 @@ func headerConstants() map[string]int {
 		"CU_EVENT_DISABLE_TIMING":                               eventDisableTiming,
 		"CU_STREAM_CAPTURE_MODE_THREAD_LOCAL":                   captureThreadLocal,
 		"CU_STREAM_CAPTURE_STATUS_NONE":                         0,
+		"CU_MEM_ALLOCATION_TYPE_PINNED":                         allocationPinned,
+		"CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR":              handleFile,
+		"CU_MEM_LOCATION_TYPE_DEVICE":                           locationDevice,
+		"CU_MEM_ACCESS_FLAGS_PROT_READWRITE":                    accessReadWrite,
+		"CU_MEM_ALLOC_GRANULARITY_MINIMUM":                      granularityMinimum,
 	}
 	for name, code := range map[string]Code{
 		"INVALID_VALUE": ErrInvalidValue, "OUT_OF_MEMORY": ErrOutOfMemory, "NOT_INITIALIZED": ErrNotInitialized,
@@ -113,7 +122,9 @@ func headerConstants() map[string]int {
 		"LAUNCH_TIMEOUT": ErrLaunchTimeout, "LAUNCH_FAILED": ErrLaunchFailed, "NOT_SUPPORTED": ErrNotSupported,
 		"SYSTEM_NOT_READY": ErrSystemNotReady, "SYSTEM_DRIVER_MISMATCH": ErrSystemDriverMismatch,
 		"STREAM_CAPTURE_UNSUPPORTED": ErrCaptureUnsupported, "STREAM_CAPTURE_INVALIDATED": ErrCaptureInvalidated,
-		"INVALID_CLUSTER_SIZE": ErrInvalidClusterSize, "UNKNOWN": ErrUnknown,
+		"INVALID_CLUSTER_SIZE": ErrInvalidClusterSize, "UNKNOWN": ErrUnknown, "NOT_PERMITTED": ErrNotPermitted,
+		"PEER_ACCESS_UNSUPPORTED": ErrPeerAccessUnsupported, "PEER_ACCESS_ALREADY_ENABLED": ErrPeerAccessEnabled,
+		"TOO_MANY_PEERS": ErrTooManyPeers,
 	} {
 		all["CUDA_ERROR_"+name] = int(code)
 	}
@@ -125,7 +136,8 @@ func headerConstants() map[string]int {
 		"COMPUTE_CAPABILITY_MINOR": ccMinor, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": SharedPerMP,
 		"MAX_REGISTERS_PER_MULTIPROCESSOR": RegistersPerMP, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": SharedPerBlockOptin,
 		"RESERVED_SHARED_MEMORY_PER_BLOCK": ReservedShared, "CLUSTER_LAUNCH": ClusterLaunch,
-		"TENSOR_MAP_ACCESS_SUPPORTED": TensorMapAccess,
+		"TENSOR_MAP_ACCESS_SUPPORTED": TensorMapAccess, "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED": VirtualMemory,
+		"HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED": FileHandles,
 	} {
 		all["CU_DEVICE_ATTRIBUTE_"+name] = int(a)
 	}

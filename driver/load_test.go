@@ -149,7 +149,37 @@ func useEverything(path string) (errs []error) {
 	}
 	note(useMemory(c, note))
 	note(useKernels(c, note))
+	note(useShared(c, list[1], note))
 	return errs
+}
+
+func useShared(c *Context, other *Device, note func(error) bool) error {
+	_, err := c.Device().CanAccessPeer(other)
+	note(err)
+	if peer, err := other.Context(); note(err) {
+		note(c.EnablePeerAccess(peer))
+		note(peer.Close())
+	}
+	if h, err := c.AllocHostMapped(64); note(err) {
+		_, err = h.DevicePtr(c)
+		note(err)
+		note(h.Close())
+	}
+	b, err := c.AllocShared(1, other)
+	if err != nil {
+		return err
+	}
+	defer func() { note(b.Close()) }()
+	file, err := b.Export()
+	if err != nil {
+		return err
+	}
+	defer func() { note(file.Close()) }()
+	again, err := c.ImportShared(file, b.Size())
+	if err != nil {
+		return err
+	}
+	return again.Close()
 }
 
 func useMemory(c *Context, note func(error) bool) error {

@@ -173,18 +173,30 @@ type HostBuffer struct {
 	used  atomic.Bool // by a copy that may be in flight
 }
 
+const (
+	hostPortable = 1 // CU_MEMHOSTALLOC_PORTABLE
+	hostMapped   = 2 // CU_MEMHOSTALLOC_DEVICEMAP
+)
+
 // AllocHost allocates page-locked host memory, visible to every context of the process.
-func (c *Context) AllocHost(size int) (*HostBuffer, error) {
+func (c *Context) AllocHost(size int) (*HostBuffer, error) { return c.allocHost(size, hostPortable) }
+
+// AllocHostMapped is AllocHost for memory that kernels read and write over the bus: HostBuffer.DevicePtr says where a device
+// finds it. What is stored there by one side is seen by the other once it is ordered at system scope.
+func (c *Context) AllocHostMapped(size int) (*HostBuffer, error) {
+	return c.allocHost(size, hostPortable|hostMapped)
+}
+
+func (c *Context) allocHost(size int, flags uintptr) (*HostBuffer, error) {
 	if err := c.use(); err != nil {
 		return nil, err
 	}
 	defer c.done()
 	h := &HostBuffer{}
 	if size > 0 {
-		const portable = 1 // CU_MEMHOSTALLOC_PORTABLE
 		f := getFrame()
 		defer putFrame(f)
-		if err := c.primary.call(f, cuMemHostAlloc, f.out(0), uintptr(size), portable); err != nil {
+		if err := c.primary.call(f, cuMemHostAlloc, f.out(0), uintptr(size), flags); err != nil {
 			return nil, c.explainAlloc(err, uint64(size), "of pinned host memory")
 		}
 		h.ptr, h.bytes = f.handle(0), f.cBytes(0, size)
@@ -198,6 +210,28 @@ func (h *HostBuffer) Bytes() []byte { return h.bytes }
 
 // Size returns the size in bytes.
 func (h *HostBuffer) Size() int { return len(h.bytes) }
+
+// DevicePtr returns the address of the memory on the device of c, which may be another than it was allocated on. Memory of
+// AllocHost may have none: errors.Is finds ErrInvalidValue. The address is valid until Close, and 0 if the size is.
+func (h *HostBuffer) DevicePtr(c *Context) (DevicePtr, error) {
+	if err := h.use(); err != nil {
+		return 0, err
+	}
+	defer h.done()
+	if err := c.use(); err != nil {
+		return 0, err
+	}
+	defer c.done()
+	if h.ptr == 0 {
+		return 0, nil
+	}
+	f := getFrame()
+	defer putFrame(f)
+	if err := c.primary.call(f, cuMemHostGetDevicePointer, f.out(0), h.ptr, 0); err != nil {
+		return 0, withDetail(err, "%s on %v", h.kind, c.dev)
+	}
+	return DevicePtr(f.word(0)), nil
+}
 
 // Close frees the memory, after all work of the context if a copy may still be using it.
 func (h *HostBuffer) Close() error {

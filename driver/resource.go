@@ -46,16 +46,23 @@ func (r *resource) call(s symbol, args ...uintptr) error {
 
 // destroy closes the object once, by a driver call with its handle unless that is 0, and lets the context go.
 func (r *resource) destroy(s symbol, handle uintptr) error {
+	return r.destroyBy(func(f *frame) error {
+		if handle == 0 {
+			return nil
+		}
+		return r.primary.call(f, s, handle)
+	})
+}
+
+// destroyBy is destroy for an object that takes several calls to give back.
+func (r *resource) destroyBy(giveBack func(*frame) error) error {
 	if !r.guard.close() {
 		return nil
 	}
 	r.leak.Stop()
-	var err error
-	if handle != 0 {
-		f := getFrame()
-		err = r.primary.call(f, s, handle)
-		putFrame(f)
-	}
+	f := getFrame()
+	err := giveBack(f)
+	putFrame(f)
 	if unrefErr := r.primary.release(); err == nil {
 		err = unrefErr
 	}

@@ -25,11 +25,24 @@ const (
 	cuMemGetInfo
 	cuMemHostAlloc
 	cuMemFreeHost
+	cuMemHostGetDevicePointer
 	cuMemcpyHtoDAsync
 	cuMemcpyDtoHAsync
 	cuMemcpyDtoDAsync
 	cuMemsetD8Async
 	cuMemsetD32Async
+	cuDeviceCanAccessPeer
+	cuCtxEnablePeerAccess
+	cuMemGetAllocationGranularity
+	cuMemCreate
+	cuMemRelease
+	cuMemExportToShareableHandle
+	cuMemImportFromShareableHandle
+	cuMemAddressReserve
+	cuMemAddressFree
+	cuMemMap
+	cuMemUnmap
+	cuMemSetAccess
 	cuStreamCreate
 	cuStreamDestroy
 	cuStreamSynchronize
@@ -119,6 +132,20 @@ var symbols = [numSymbols]struct{ name, feature string }{
 	cuFuncSetAttribute:        {"cuFuncSetAttribute", "kernel attributes"},
 	cuFuncGetParamInfo:        {"cuFuncGetParamInfo", "checking kernel parameters (CUDA 12.4)"},
 	cuFuncLoad:                {"cuFuncLoad", "loading a kernel ahead of its launch (CUDA 12.4)"},
+
+	cuMemHostGetDevicePointer:      {"cuMemHostGetDevicePointer_v2", "host memory that devices reach"},
+	cuDeviceCanAccessPeer:          {"cuDeviceCanAccessPeer", "peer access"},
+	cuCtxEnablePeerAccess:          {"cuCtxEnablePeerAccess", "peer access"},
+	cuMemGetAllocationGranularity:  {"cuMemGetAllocationGranularity", "memory that is shared (CUDA 10.2)"},
+	cuMemCreate:                    {"cuMemCreate", "memory that is shared (CUDA 10.2)"},
+	cuMemRelease:                   {"cuMemRelease", "memory that is shared (CUDA 10.2)"},
+	cuMemExportToShareableHandle:   {"cuMemExportToShareableHandle", "memory that is shared (CUDA 10.2)"},
+	cuMemImportFromShareableHandle: {"cuMemImportFromShareableHandle", "memory that is shared (CUDA 10.2)"},
+	cuMemAddressReserve:            {"cuMemAddressReserve", "memory that is shared (CUDA 10.2)"},
+	cuMemAddressFree:               {"cuMemAddressFree", "memory that is shared (CUDA 10.2)"},
+	cuMemMap:                       {"cuMemMap", "memory that is shared (CUDA 10.2)"},
+	cuMemUnmap:                     {"cuMemUnmap", "memory that is shared (CUDA 10.2)"},
+	cuMemSetAccess:                 {"cuMemSetAccess", "memory that is shared (CUDA 10.2)"},
 
 	cuOccupancyMaxActiveClusters: {"cuOccupancyMaxActiveClusters", "sizing cluster launches (CUDA 11.8)"},
 	cuOccupancyMaxActiveBlocksPerMultiprocessor: {

@@ -1,7 +1,8 @@
 // A stand-in for libcuda.so.1, for tests on machines without a GPU. Device memory is host memory and streams run at
 // once, but what a driver insists on is insisted on: a current context that matches each object, live handles,
-// captures that end on their own thread, errors that stay once a kernel has crashed. Functions named fake_* are the
-// tests' controls.
+// captures that end on their own thread, errors that stay once a kernel has crashed, memory of other devices used only after
+// access was given. Memory that is shared by file lies in one, so that processes really share it. Functions named fake_* are
+// the tests' controls; FAKE_DROP_PEER_STORES in the environment is fake_drop_peer_stores(1) for processes that tests start.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -10,13 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef int CUresult;
 typedef unsigned long long u64;
 #define API __attribute__((visibility("default")))
 
-enum kind { CTX = 0x1001, STREAM, EVENT, MODULE, FUNC, LINK, GRAPH, EXEC, MEM, HOSTMEM };
+enum kind { CTX = 0x1001, STREAM, EVENT, MODULE, FUNC, LINK, GRAPH, EXEC, MEM, HOSTMEM, PHYS };
 struct obj { // what every handle points to; never freed, so that a stale handle is recognised
   enum kind kind;
   int dead;
@@ -36,13 +39,18 @@ struct graph { struct obj o; struct node *head; };
 struct stream { struct obj o; int capturing; pthread_t owner; struct graph *graph; };
 struct event { struct obj o; int recorded; double ms; };
 struct link { struct obj o; unsigned nopt; int *opts; void **vals; char *image; size_t size; };
-struct mem { struct obj o; char *p; size_t n; struct mem *next; };
+struct mem { struct obj o; char *p; size_t n; unsigned flags; struct mem *next; };
+struct phys { struct obj o; int fd, device; size_t n; }; // what cuMemCreate makes: a file, whose last page says of which device it is
+struct range { char *p; size_t n; int mapped, device; unsigned access; struct range *next; }; // access: a bit for each device
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static int ndev = 2, initialised, quick, version = 12040, hold, delay_us, live, bad_handles;
 static unsigned log_info, log_err;
 static struct ctx primary[8], foreign;
 static struct mem *mems;
+static struct range *ranges;
+static unsigned peers[8]; // a bit for each device whose memory device i may use
+static int no_peers, drop_stores = -1, odd_attribute = -1, odd_value;
 static struct launch last, before;
 static double clock_ms;
 static __thread struct ctx *stack[64];
@@ -120,6 +128,9 @@ API int fake_live(void) { return live; }
 API int fake_bad_handles(void) { return bad_handles; }
 API int fake_version(int v) { version = v; return 0; }
 API int fake_logs(unsigned info, unsigned err) { log_info = info; log_err = err; return 0; }
+API int fake_attribute(int a, int v) { odd_attribute = a; odd_value = v; return 0; }
+API int fake_no_peers(int on) { no_peers = on; return 0; }
+API int fake_drop_peer_stores(int on) { drop_stores = on; return 0; }
 API int fake_last_launch(struct launch *out) { pthread_mutex_lock(&mu); *out = last; pthread_mutex_unlock(&mu); return sizeof last; }
 API int fake_launch_before(struct launch *out) { pthread_mutex_lock(&mu); *out = before; pthread_mutex_unlock(&mu); return sizeof before; }
 
@@ -130,11 +141,13 @@ static const struct { int code; const char *name, *text; } errors[] = {
   {1, "CUDA_ERROR_INVALID_VALUE", "invalid argument"}, {2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
   {34, "CUDA_ERROR_STUB_LIBRARY", "CUDA driver is a stub library"},
   {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"}, {101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
-  {201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"}, {218, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
+  {201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+  {217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices"}, {218, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
   {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."},
   {400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"}, {500, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
   {600, "CUDA_ERROR_NOT_READY", "device not ready"}, {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
   {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+  {704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"}, {801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
   {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"}, {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"},
 };
 #define NERR (sizeof errors / sizeof *errors)
@@ -147,6 +160,7 @@ API CUresult cuDeviceGetUuid_v2(unsigned char *uuid, int dev) { ENTER(0); for (i
 API CUresult cuDeviceTotalMem_v2(size_t *n, int dev) { ENTER(0); *n = (size_t)144 << 30; return 0; }
 API CUresult cuDeviceGetAttribute(int *v, int a, int dev) {
   ENTER(0);
+  if (a == odd_attribute) return *v = odd_value, 0;
   switch (a) {
   case 16: *v = 132; return 0;
   case 38: *v = 60 << 20; return 0;
@@ -172,7 +186,7 @@ API CUresult cuDevicePrimaryCtxRelease_v2(int dev) {
   pthread_mutex_lock(&mu);
   struct ctx *c = &primary[dev];
   int code = c->refs > 0 ? 0 : 201;
-  if (!code && !--c->refs) c->o.dead = 1;
+  if (!code && !--c->refs) { c->o.dead = 1; peers[dev] = 0; for (int i = 0; i < 8; i++) peers[i] &= ~(1u << dev); }
   pthread_mutex_unlock(&mu);
   return code;
 }
@@ -210,23 +224,154 @@ static CUresult release(void *p, enum kind kind) {
   free(m->p);
   return destroy(m, kind);
 }
-static int outside(void *p, size_t n) { // is [p, p+n) not all in one live allocation of device memory?
-  int r = 1;
+static int reaches(int from, int device) { return from < 8 && (from == device || peers[from] >> device & 1); }
+static int owner(void *p, size_t n) { // the device of [p, p+n) if it is all in one piece that the current one may use, 99 of the host, else -1
+  int from = current()->device, r = -1;
   pthread_mutex_lock(&mu);
   for (struct mem *m = mems; m; m = m->next)
-    if (m->o.kind == MEM && (char *)p >= m->p && (char *)p + n <= m->p + m->n) r = 0;
+    if ((char *)p >= m->p && (char *)p + n <= m->p + m->n) {
+      if (m->o.kind == MEM && reaches(from, m->o.ctx->device)) r = m->o.ctx->device;
+      if (m->o.kind == HOSTMEM && m->flags & 2) r = 99;
+    }
+  for (struct range *g = ranges; g; g = g->next)
+    if (g->mapped && (char *)p >= g->p && (char *)p + n <= g->p + g->n && from < 8 && g->access >> from & 1) r = g->device;
   pthread_mutex_unlock(&mu);
   return r;
 }
+static int outside(void *p, size_t n) { return owner(p, n) < 0; }
+static int dropped(void *p, size_t n) { // does a store get lost on its way to another device?
+  int device = owner(p, n);
+  if (drop_stores < 0) drop_stores = getenv("FAKE_DROP_PEER_STORES") != NULL;
+  return drop_stores && device != 99 && device != current()->device;
+}
 API CUresult cuMemAlloc_v2(void **p, size_t n) { ENTER(1); return alloc(p, n, MEM); }
 API CUresult cuMemFree_v2(void *p) { ENTER(1); return release(p, MEM); }
-API CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags) { ENTER(1); return flags > 7 ? 1 : alloc(p, n, HOSTMEM); }
+API CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags) {
+  ENTER(1);
+  CUresult code = flags > 7 ? 1 : alloc(p, n, HOSTMEM);
+  if (!code) { pthread_mutex_lock(&mu); for (struct mem *m = mems; m; m = m->next) if (m->p == *p) m->flags = flags; pthread_mutex_unlock(&mu); }
+  return code;
+}
+API CUresult cuMemHostGetDevicePointer_v2(void **d, void *p, unsigned flags) { ENTER(1); if (flags || owner(p, 1) != 99) return 1; *d = p; return 0; }
 API CUresult cuMemFreeHost(void *p) { ENTER(1); return release(p, HOSTMEM); }
-API CUresult cuMemcpyHtoDAsync_v2(void *d, const void *s, size_t n, void *st) { ENTER(1); if (bad_stream(st)) return 400; if (outside(d, n)) return 1; memcpy(d, s, n); return 0; }
+API CUresult cuMemcpyHtoDAsync_v2(void *d, const void *s, size_t n, void *st) { ENTER(1); if (bad_stream(st)) return 400; if (outside(d, n)) return 1; if (!dropped(d, n)) memcpy(d, s, n); return 0; }
 API CUresult cuMemcpyDtoHAsync_v2(void *d, void *s, size_t n, void *st) { ENTER(1); if (bad_stream(st)) return 400; if (outside(s, n)) return 1; memcpy(d, s, n); return 0; }
-API CUresult cuMemcpyDtoDAsync_v2(void *d, void *s, size_t n, void *st) { ENTER(1); if (bad_stream(st)) return 400; if (outside(d, n) || outside(s, n)) return 1; memmove(d, s, n); return 0; }
-API CUresult cuMemsetD8Async(void *d, unsigned char v, size_t n, void *st) { ENTER(1); if (bad_stream(st)) return 400; if (outside(d, n)) return 1; memset(d, v, n); return 0; }
-API CUresult cuMemsetD32Async(unsigned *d, unsigned v, size_t n, void *st) { ENTER(1); if (bad_stream(st)) return 400; if (outside(d, n * 4) || (uintptr_t)d % 4) return 1; while (n--) *d++ = v; return 0; }
+API CUresult cuMemcpyDtoDAsync_v2(void *d, void *s, size_t n, void *st) { ENTER(1); if (bad_stream(st)) return 400; if (outside(d, n) || outside(s, n)) return 1; if (!dropped(d, n)) memmove(d, s, n); return 0; }
+API CUresult cuMemsetD8Async(void *d, unsigned char v, size_t n, void *st) { ENTER(1); if (bad_stream(st)) return 400; if (outside(d, n)) return 1; if (!dropped(d, n)) memset(d, v, n); return 0; }
+API CUresult cuMemsetD32Async(unsigned *d, unsigned v, size_t n, void *st) { ENTER(1); if (bad_stream(st)) return 400; if (outside(d, n * 4) || (uintptr_t)d % 4) return 1; if (!dropped(d, n * 4)) while (n--) *d++ = v; return 0; }
+
+// ---- peers, and memory that is shared by file
+API CUresult cuDeviceCanAccessPeer(int *yes, int dev, int peer) { ENTER(0); if (dev >= ndev || peer >= ndev) return 101; *yes = !no_peers && dev != peer; return 0; }
+API CUresult cuCtxEnablePeerAccess(struct ctx *peer, unsigned flags) {
+  ENTER(1);
+  if (!peer || peer->o.kind != CTX || peer->o.dead || peer == current()) return 201;
+  if (flags) return 1;
+  if (no_peers) return 217;
+  pthread_mutex_lock(&mu);
+  unsigned *mine = &peers[current()->device], had = *mine;
+  *mine |= 1u << peer->device;
+  pthread_mutex_unlock(&mu);
+  return had == *mine ? 704 : 0;
+}
+struct prop { int kind, handles, location, device; void *win32; unsigned char compression, rdma; unsigned short usage; unsigned char reserved[4]; };
+_Static_assert(sizeof(struct prop) == 32, "layout of CUmemAllocationProp");
+enum { GRAIN = 2 << 20, TAG = 4096 };
+static int bad_prop(struct prop *p) { return p->kind != 1 || p->handles != 1 || p->location != 1 || p->device < 0 || p->device >= ndev || p->win32 || p->compression || p->usage; }
+static CUresult bad_phys(struct phys *h) { // memory belongs to no context
+  if (h && h->o.kind == PHYS && !h->o.dead) return 0;
+  __atomic_add_fetch(&bad_handles, 1, __ATOMIC_SEQ_CST);
+  return 1;
+}
+static struct phys *phys(int fd, int device, size_t n) {
+  struct phys *h = make(sizeof *h, PHYS);
+  h->fd = fd; h->device = device; h->n = n;
+  return h;
+}
+API CUresult cuMemGetAllocationGranularity(size_t *n, struct prop *p, int option) { ENTER(1); if (bad_prop(p) || option) return 1; *n = GRAIN; return 0; }
+API CUresult cuMemCreate(struct phys **h, size_t n, struct prop *p, u64 flags) {
+  ENTER(1);
+  if (!n || n % GRAIN || bad_prop(p) || flags) return 1;
+  if (n > (size_t)1 << 34) return 2;
+  int fd = memfd_create("fake gpu", 0);
+  if (fd < 0 || ftruncate(fd, n + TAG) || pwrite(fd, &p->device, 4, n) != 4) return 999;
+  *h = phys(fd, p->device, n);
+  return 0;
+}
+API CUresult cuMemRelease(struct phys *h) { ENTER(1); if (bad_phys(h)) return 1; h->o.dead = 1; close(h->fd); __atomic_sub_fetch(&live, 1, __ATOMIC_SEQ_CST); return 0; }
+API CUresult cuMemExportToShareableHandle(int *fd, struct phys *h, int type, u64 flags) { ENTER(1); if (bad_phys(h) || type != 1 || flags) return 1; *fd = dup(h->fd); return *fd < 0 ? 999 : 0; }
+API CUresult cuMemImportFromShareableHandle(struct phys **h, void *os, int type) {
+  ENTER(1);
+  struct stat st;
+  int fd = dup((int)(intptr_t)os), device;
+  if (fd < 0) return 1;
+  if (type != 1 || fstat(fd, &st) || st.st_size < GRAIN + TAG || (st.st_size - TAG) % GRAIN || pread(fd, &device, 4, st.st_size - TAG) != 4) { close(fd); return 1; }
+  *h = phys(fd, device, st.st_size - TAG);
+  return 0;
+}
+static struct range *range(char *p, size_t n) {
+  struct range *g = ranges;
+  while (g && (g->p != p || g->n != n)) g = g->next;
+  return g;
+}
+API CUresult cuMemAddressReserve(void **p, size_t n, size_t align, void *hint, u64 flags) {
+  ENTER(1);
+  if (!n || n % GRAIN || align || hint || flags) return 1;
+  struct range *g = calloc(1, sizeof *g);
+  g->n = n;
+  *p = g->p = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  pthread_mutex_lock(&mu); g->next = ranges; ranges = g; pthread_mutex_unlock(&mu);
+  __atomic_add_fetch(&live, 1, __ATOMIC_SEQ_CST);
+  return 0;
+}
+API CUresult cuMemAddressFree(char *p, size_t n) {
+  ENTER(1);
+  pthread_mutex_lock(&mu);
+  struct range *g = range(p, n), **at = &ranges;
+  int ok = g && !g->mapped;
+  while (ok && *at != g) at = &(*at)->next;
+  if (ok) *at = g->next;
+  pthread_mutex_unlock(&mu);
+  if (!ok) return 1;
+  munmap(p, n);
+  free(g);
+  __atomic_sub_fetch(&live, 1, __ATOMIC_SEQ_CST);
+  return 0;
+}
+API CUresult cuMemMap(char *p, size_t n, size_t offset, struct phys *h, u64 flags) {
+  ENTER(1);
+  if (bad_phys(h) || offset || flags || n > h->n) return 1;
+  pthread_mutex_lock(&mu);
+  struct range *g = range(p, n);
+  int ok = g && !g->mapped && mmap(p, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, h->fd, 0) == p;
+  if (ok) { g->mapped = 1; g->device = h->device; g->access = 0; }
+  pthread_mutex_unlock(&mu);
+  if (ok) __atomic_add_fetch(&live, 1, __ATOMIC_SEQ_CST);
+  return !ok;
+}
+API CUresult cuMemUnmap(char *p, size_t n) {
+  ENTER(1);
+  pthread_mutex_lock(&mu);
+  struct range *g = range(p, n);
+  int ok = g && g->mapped && mmap(p, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == p;
+  if (ok) g->mapped = 0;
+  pthread_mutex_unlock(&mu);
+  if (ok) __atomic_sub_fetch(&live, 1, __ATOMIC_SEQ_CST);
+  return !ok;
+}
+struct access { int kind, device, flags; };
+API CUresult cuMemSetAccess(char *p, size_t n, struct access *list, size_t count) {
+  ENTER(1);
+  pthread_mutex_lock(&mu);
+  struct range *g = range(p, n);
+  CUresult code = g && g->mapped && count ? 0 : 1;
+  for (size_t i = 0; !code && i < count; i++) {
+    if (list[i].kind != 1 || (list[i].flags != 0 && list[i].flags != 3)) code = 1;
+    else if (list[i].device < 0 || list[i].device >= ndev || (no_peers && list[i].device != g->device)) code = 101;
+    else g->access = (g->access & ~(1u << list[i].device)) | (list[i].flags == 3) << list[i].device;
+  }
+  pthread_mutex_unlock(&mu);
+  return code;
+}
 
 // ---- streams and events
 API CUresult cuStreamCreate(void **s, unsigned flags) { ENTER(1); if (flags != 1) return 1; *s = make(sizeof(struct stream), STREAM); return 0; }
