@@ -14,7 +14,7 @@ TOOLS := .tools
 GO ?= go
 
 # Where goroutines meet, under the race detector: whole, and in short mode what it slows most.
-RACE := ./driver ./sampler ./internal/cache ./autotune
+RACE := ./driver ./sampler ./internal/cache ./internal/rendezvous ./autotune
 RACE_SHORT := ./gen ./sim
 # What shares work between goroutines in the reference.
 RACE_REFERENCE := Goroutines|Cancel|MixedBatches
