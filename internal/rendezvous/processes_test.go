@@ -62,7 +62,7 @@ func TestKilledRank(t *testing.T) {
 		cmds, lines := make([]*exec.Cmd, processes), make([]*bufio.Scanner, processes)
 		for rank := range cmds {
 			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=killed-%d-%d", envGroup, os.Getpid(), killed), fmt.Sprintf("%s=%d", envRank, rank))
+			cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", fmt.Sprintf("%s=killed-%d-%d", envGroup, os.Getpid(), killed), fmt.Sprintf("%s=%d", envRank, rank))
 			out, err := cmd.StdoutPipe()
 			require.NoError(t, err)
 			require.NoError(t, cmd.Start())
