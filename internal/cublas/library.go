@@ -7,6 +7,9 @@ import (
 	"github.com/fsgen/fsgen/internal/dynlib"
 )
 
+// EnvLibrary names the environment variable that names another libcublasLt.
+const EnvLibrary = "FSGEN_CUBLASLT_LIB"
+
 // function is one function of cuBLASLt.
 type function int
 
@@ -51,7 +54,9 @@ type Library struct {
 
 // Open loads libcublasLt: the one that FSGEN_CUBLASLT_LIB names, else of CUDA 13 or 12 where the loader or the usual
 // folders have it. errors.Is finds dynlib.ErrNotFound where there is none.
-func Open() (*Library, error) { return openFirst(systemCandidates()) }
+func Open() (*Library, error) {
+	return openFirst(dynlib.Candidates(EnvLibrary, "libcublasLt.so.13", "libcublasLt.so.12"))
+}
 
 func openFirst(names []string) (*Library, error) {
 	lib, err := dynlib.Open(names...)

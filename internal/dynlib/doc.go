@@ -86,3 +86,14 @@ func (f Func) Call(args ...uintptr) uintptr { return call(uintptr(f), args) }
 
 // Text calls a function that takes a number and returns a string that lives on, such as a library's error texts.
 func (f Func) Text(n int) string { return text(uintptr(f), n) }
+
+// Bind makes *fn, a variable of a function type, call a function of the library: for what Call cannot pass, such as structures by
+// value. Parameters and results are those of the C function in Go's types (see purego.RegisterFunc); a type that cannot be passed
+// is the programmer's error, and panics. It is slower than Call.
+func (l *Library) Bind(fn any, name string) error {
+	f, err := l.Func(name)
+	if err == nil {
+		bind(fn, uintptr(f))
+	}
+	return err
+}

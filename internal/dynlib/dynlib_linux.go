@@ -30,3 +30,5 @@ func text(f uintptr, n int) string {
 	purego.RegisterFunc(&fn, f)
 	return fn(int32(n))
 }
+
+func bind(fn any, f uintptr) { purego.RegisterFunc(fn, f) }

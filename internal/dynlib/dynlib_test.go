@@ -21,6 +21,12 @@ uint64_t weigh(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint6
 	return a + 2*b + 3*c + 4*d + 5*e + 6*f + 7*g + 8*h + 9*i + 10*j + 11*k + 12*l + 13*m + 14*n + 15*o + 16*p;
 }
 int store(uint64_t *out, uint64_t x) { *out = x; return 7; }
+struct big { uint64_t words[16]; };
+uint64_t spread(uint64_t *out, int a, struct big b, int c, void *d) {
+	*out = (uint64_t)d;
+	for (int i = 0; i < 16; i++) *out += (i + 1) * b.words[i];
+	return 100 * a + c;
+}
 const char *word(int n) { return n == 2 ? "two" : "other"; }
 `
 
@@ -48,6 +54,17 @@ func TestCalls(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "two", word.Text(2))
 	assert.Equal(t, "other", word.Text(-1))
+
+	var spread func(out unsafe.Pointer, a int32, big struct{ words [16]uint64 }, c int32, d uintptr) uint64
+	require.NoError(t, lib.Bind(&spread, "spread"))
+	big, sum := struct{ words [16]uint64 }{}, uint64(1<<40)
+	for i := range big.words {
+		big.words[i] = uint64(1000 + i*i)
+		sum += uint64(i+1) * big.words[i]
+	}
+	assert.EqualValues(t, 705, spread(unsafe.Pointer(&out), 7, big, 5, 1<<40))
+	assert.Equal(t, sum, out, "a structure by value, among other arguments")
+	assert.ErrorAs(t, lib.Bind(&spread, "nothing"), new(*SymbolError))
 
 	_, err = lib.Func("nothing")
 	var missing *SymbolError

@@ -1,16 +1,10 @@
-package cublas
+package dynlib
 
 import (
 	"os"
 	"path/filepath"
 	"slices"
 )
-
-// EnvLibrary names the environment variable that names another libcublasLt.
-const EnvLibrary = "FSGEN_CUBLASLT_LIB"
-
-// sonames of the library, newest first.
-var sonames = []string{"libcublasLt.so.13", "libcublasLt.so.12"}
 
 // folders are where CUDA's installers, distributions and Python packages put the library without telling the loader. The
 // loader itself knows LD_LIBRARY_PATH and the system's folders.
@@ -34,10 +28,14 @@ var homes = []struct{ env, folder string }{
 	{"VIRTUAL_ENV", "lib/python3*/site-packages/nvidia/*/lib"},
 }
 
-// candidates are the names to try: the one that the user gave alone, or for each version the loader's and then those in
-// the usual folders.
-func candidates(getenv func(string) string, glob func(string) []string) []string {
-	if name := getenv(EnvLibrary); name != "" {
+// Candidates are the names to try for a library of NVIDIA's: the one that an environment variable names, alone; or for each of
+// its sonames, the best first, the loader's and then those in the usual folders.
+func Candidates(env string, sonames ...string) []string {
+	return candidates(os.Getenv, globFiles, env, sonames)
+}
+
+func candidates(getenv func(string) string, glob func(string) []string, env string, sonames []string) []string {
+	if name := getenv(env); name != "" {
 		return []string{name}
 	}
 	var places []string
@@ -67,6 +65,3 @@ func globFiles(pattern string) []string {
 	}
 	return found
 }
-
-// systemCandidates are the candidates on this machine.
-func systemCandidates() []string { return candidates(os.Getenv, globFiles) }
