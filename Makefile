@@ -20,7 +20,7 @@ RACE_SHORT := ./gen ./sim
 RACE_REFERENCE := Goroutines|Cancel|MixedBatches
 
 # Packages whose test binaries go into the bundle for a machine with a GPU.
-GPU_TESTS ?= driver internal/peerprobe sampler internal/verify internal/bench internal/tune
+GPU_TESTS ?= driver internal/peerprobe internal/nccl sampler internal/verify internal/bench internal/tune
 BUNDLE ?= gpu-bundle
 
 .PHONY: all build test test-all test-short race generate fresh tools gpu-bundle fuzz lint vuln clean
