@@ -3,6 +3,8 @@
 package driver
 
 import (
+	"errors"
+	"fmt"
 	"runtime"
 	"time"
 
@@ -54,3 +56,34 @@ func nap(d time.Duration) {
 
 // closeOnExec keeps a descriptor from programs that the process starts.
 func closeOnExec(fd int) { unix.CloseOnExec(fd) }
+
+// newHostFile makes a file in memory, which nobody can make smaller under those who have mapped it.
+func newHostFile(size int) (int, error) {
+	fd, err := unix.MemfdCreate("fsgen", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return 0, err
+	}
+	if err = unix.Ftruncate(fd, int64(size)); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+	}
+	return fd, err
+}
+
+// mapFile maps a file of newHostFile, here or in another process.
+func mapFile(fd uintptr, size int) ([]byte, error) {
+	seals, err := unix.FcntlInt(fd, unix.F_GET_SEALS, 0)
+	if err != nil || seals&unix.F_SEAL_SHRINK == 0 {
+		return nil, errors.New("it is not of NewHostFile")
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(fd), &stat); err != nil {
+		return nil, err
+	}
+	if int64(size) > stat.Size {
+		return nil, fmt.Errorf("it has %d bytes", stat.Size)
+	}
+	return unix.Mmap(int(fd), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+}

@@ -23,7 +23,7 @@
 //
 // What several devices or processes use together is one of three: all memory of a device whose peers were let in
 // ([Context.EnablePeerAccess], one process), memory that was made to be shared ([SharedBuffer], processes too), or host memory
-// that every device reaches ([Context.AllocHostMapped]).
+// that every device reaches ([Context.AllocHostMapped]; [Context.MapHostFile] where it is to be several processes').
 //
 // # Lifetime
 //

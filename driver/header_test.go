@@ -23,7 +23,8 @@ func TestAgainstHeader(t *testing.T) {
 		assert.True(t, found, "cuda.h has no %s", name)
 		assert.Equal(t, want, got, name)
 	}
-	for name, got := range map[string]int{"CU_MEMHOSTALLOC_PORTABLE": hostPortable, "CU_MEMHOSTALLOC_DEVICEMAP": hostMapped} {
+	for name, got := range map[string]int{"CU_MEMHOSTALLOC_PORTABLE": hostPortable, "CU_MEMHOSTALLOC_DEVICEMAP": hostMapped,
+		"CU_MEMHOSTREGISTER_PORTABLE": hostPortable, "CU_MEMHOSTREGISTER_DEVICEMAP": hostMapped} {
 		assert.Regexp(t, fmt.Sprintf(`#define %s\s+0x0*%x\b`, name, got), text)
 	}
 	for _, s := range symbols {

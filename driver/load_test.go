@@ -165,6 +165,12 @@ func useShared(c *Context, other *Device, note func(error) bool) error {
 		note(err)
 		note(h.Close())
 	}
+	if file, err := NewHostFile(64); note(err) {
+		if h, err := c.MapHostFile(file, 64); note(err) {
+			note(h.Close())
+		}
+		note(file.Close())
+	}
 	b, err := c.AllocShared(1, other)
 	if err != nil {
 		return err

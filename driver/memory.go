@@ -168,9 +168,10 @@ func (p *primary) copyStream(f *frame) (uintptr, error) {
 // while the program runs on.
 type HostBuffer struct {
 	resource
-	ptr   uintptr
-	bytes []byte
-	used  atomic.Bool // by a copy that may be in flight
+	ptr    uintptr
+	bytes  []byte
+	mapped bool        // of a file, and not of the driver's
+	used   atomic.Bool // by a copy that may be in flight
 }
 
 const (
@@ -237,6 +238,9 @@ func (h *HostBuffer) DevicePtr(c *Context) (DevicePtr, error) {
 func (h *HostBuffer) Close() error {
 	if h.used.Swap(false) && !h.guard.closed() {
 		_ = h.call(cuCtxSynchronize) // a fault in that work leaves the copy as finished as it will be
+	}
+	if h.mapped {
+		return h.unmap()
 	}
 	return h.destroy(cuMemFreeHost, h.ptr)
 }

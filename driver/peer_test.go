@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -107,4 +108,63 @@ func TestMappedHostMemory(t *testing.T) {
 		_, err = h.DevicePtr(a)
 		assert.ErrorIs(t, err, ErrClosed)
 	}
+}
+
+// Two contexts, as two processes would, map one file and see what the other's device has stored.
+func TestHostMemoryOfAFile(t *testing.T) {
+	f := openFake(t)
+	before := openFiles(t)
+	file, err := NewHostFile(100)
+	require.NoError(t, err)
+	var buffers []*HostBuffer
+	for i, c := range []*Context{f.contextOf(0), f.contextOf(1)} {
+		h, err := c.MapHostFile(file, 100)
+		require.NoError(t, err)
+		p, err := h.DevicePtr(c)
+		require.NoError(t, err)
+		require.NoError(t, f.stream(c).MemsetD8(p+DevicePtr(i), byte(3+i), 1))
+		buffers = append(buffers, h)
+	}
+	require.NoError(t, file.Close())
+	for _, h := range buffers {
+		assert.Equal(t, []byte{3, 4, 0}, h.Bytes()[:3])
+		assert.Equal(t, 100, h.Size())
+	}
+	for _, h := range buffers {
+		require.NoError(t, h.Close())
+		require.NoError(t, h.Close())
+	}
+	assert.Equal(t, 2, f.calls(cuMemHostUnregister))
+	assert.Equal(t, before, openFiles(t))
+}
+
+func TestHostFilesAreChecked(t *testing.T) {
+	f := openFake(t)
+	c := f.context()
+	file, err := NewHostFile(100)
+	require.NoError(t, err)
+	defer file.Close()
+	assert.Error(t, file.Truncate(10), "nobody takes memory away that others have mapped")
+	for _, n := range []int{0, -1} {
+		_, err = NewHostFile(n)
+		assert.ErrorAs(t, err, new(*SharedSizeError))
+		_, err = c.MapHostFile(file, n)
+		assert.ErrorAs(t, err, new(*SharedSizeError))
+	}
+	_, err = c.MapHostFile(file, 101)
+	assert.EqualError(t, err, "driver: mapping 101 bytes of a file: it has 100 bytes")
+	other, err := os.Open(os.Args[0])
+	require.NoError(t, err)
+	defer other.Close()
+	_, err = c.MapHostFile(other, 100)
+	assert.ErrorContains(t, err, "it is not of NewHostFile")
+	f.fail(cuMemHostRegister, ErrOutOfMemory, 0, 1)
+	_, err = c.MapHostFile(file, 100)
+	assert.ErrorIs(t, err, ErrOutOfMemory)
+	assert.ErrorContains(t, err, "allocating 100 bytes of shared host memory, page-locked, on cuda:0")
+	h, err := c.MapHostFile(file, 100)
+	require.NoError(t, err)
+	f.fail(cuMemHostUnregister, ErrUnknown, 0, 1)
+	assert.ErrorIs(t, h.Close(), ErrUnknown)
+	f.crashed = true
 }

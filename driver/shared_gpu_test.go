@@ -37,9 +37,21 @@ func TestGPUSharedMemoryOfAnotherProcess(t *testing.T) {
 // The device stores into the host's memory.
 func TestGPUMappedHostMemory(t *testing.T) {
 	g := openGPU(t)
-	h, err := g.AllocHostMapped(4096)
+	own, err := g.AllocHostMapped(4096)
 	require.NoError(t, err)
-	g.close(h.Close)
+	file, err := NewHostFile(4096)
+	require.NoError(t, err)
+	shared, err := g.MapHostFile(file, 4096)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	for _, h := range []*HostBuffer{own, shared} {
+		g.close(h.Close)
+		storeToHost(t, g, h)
+	}
+}
+
+func storeToHost(t *testing.T, g *gpu, h *HostBuffer) {
+	t.Helper()
 	p, err := h.DevicePtr(g.Context)
 	require.NoError(t, err)
 	require.NoError(t, g.stream.MemsetD32(p, 0x01020304, 1024))

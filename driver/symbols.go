@@ -26,6 +26,8 @@ const (
 	cuMemHostAlloc
 	cuMemFreeHost
 	cuMemHostGetDevicePointer
+	cuMemHostRegister
+	cuMemHostUnregister
 	cuMemcpyHtoDAsync
 	cuMemcpyDtoHAsync
 	cuMemcpyDtoDAsync
@@ -134,6 +136,8 @@ var symbols = [numSymbols]struct{ name, feature string }{
 	cuFuncLoad:                {"cuFuncLoad", "loading a kernel ahead of its launch (CUDA 12.4)"},
 
 	cuMemHostGetDevicePointer:      {"cuMemHostGetDevicePointer_v2", "host memory that devices reach"},
+	cuMemHostRegister:              {"cuMemHostRegister_v2", "host memory that processes share"},
+	cuMemHostUnregister:            {"cuMemHostUnregister", "host memory that processes share"},
 	cuDeviceCanAccessPeer:          {"cuDeviceCanAccessPeer", "peer access"},
 	cuCtxEnablePeerAccess:          {"cuCtxEnablePeerAccess", "peer access"},
 	cuMemGetAllocationGranularity:  {"cuMemGetAllocationGranularity", "memory that is shared (CUDA 10.2)"},

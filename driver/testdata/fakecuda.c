@@ -213,6 +213,7 @@ static CUresult alloc(void **p, size_t n, enum kind kind) {
   pthread_mutex_lock(&mu); m->next = mems; mems = m; pthread_mutex_unlock(&mu);
   return 0;
 }
+enum { REGISTERED = 0x100 }; // host memory that is not the driver's
 static CUresult release(void *p, enum kind kind) {
   pthread_mutex_lock(&mu);
   struct mem **at = &mems;
@@ -221,7 +222,7 @@ static CUresult release(void *p, enum kind kind) {
   if (m) *at = m->next;
   pthread_mutex_unlock(&mu);
   if (!m || bad(m, kind)) return 1;
-  free(m->p);
+  if (!(m->flags & REGISTERED)) free(m->p);
   return destroy(m, kind);
 }
 static int reaches(int from, int device) { return from < 8 && (from == device || peers[from] >> device & 1); }
@@ -252,6 +253,15 @@ API CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags) {
   if (!code) { pthread_mutex_lock(&mu); for (struct mem *m = mems; m; m = m->next) if (m->p == *p) m->flags = flags; pthread_mutex_unlock(&mu); }
   return code;
 }
+API CUresult cuMemHostRegister_v2(void *p, size_t n, unsigned flags) {
+  ENTER(1);
+  if (!n || (uintptr_t)p % 4096 || flags > 15) return 1;
+  struct mem *m = make(sizeof *m, HOSTMEM);
+  m->p = p; m->n = n; m->flags = flags | REGISTERED;
+  pthread_mutex_lock(&mu); m->next = mems; mems = m; pthread_mutex_unlock(&mu);
+  return 0;
+}
+API CUresult cuMemHostUnregister(void *p) { ENTER(1); return release(p, HOSTMEM); }
 API CUresult cuMemHostGetDevicePointer_v2(void **d, void *p, unsigned flags) { ENTER(1); if (flags || owner(p, 1) != 99) return 1; *d = p; return 0; }
 API CUresult cuMemFreeHost(void *p) { ENTER(1); return release(p, HOSTMEM); }
 API CUresult cuMemcpyHtoDAsync_v2(void *d, const void *s, size_t n, void *st) { ENTER(1); if (bad_stream(st)) return 400; if (outside(d, n)) return 1; if (!dropped(d, n)) memcpy(d, s, n); return 0; }

@@ -85,7 +85,8 @@ const typeUint8 = 1 // ncclUint8
 
 // AllGather enqueues on a CUstream that every rank's n bytes at send be put at recv+i*n of every rank, i being the rank they are
 // of: recv takes World() times n. send may be recv+Rank()*n. Both are device memory. It returns when the work is enqueued; Abort
-// ends it if NCCL has to wait for other ranks first. It may be captured in a graph.
+// ends it if NCCL has to wait for other ranks first. For graph capture use a blocking communicator: another one's work is enqueued
+// by a thread of NCCL's, and not by the one that captures.
 func (c *Comm) AllGather(send, recv uint64, n uint64, stream uintptr) error {
 	if n > 1<<62/uint64(c.world) {
 		return &ConfigError{fmt.Sprintf("a gather of %d bytes from each of %d ranks", n, c.world)}
