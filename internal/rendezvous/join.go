@@ -25,11 +25,13 @@ func Join(ctx context.Context, cfg Config) (*Group, error) {
 	}
 	meeting, cancel := context.WithTimeout(ctx, cfg.timeout())
 	defer cancel()
-	meet := g.visit
+	var err error
 	if cfg.Rank == 0 {
-		meet = g.host
+		err = g.host(meeting, cfg.Files)
+	} else {
+		err = g.visit(meeting, cfg.Blob, cfg.Files)
 	}
-	if err := meet(meeting, cfg.Blob, cfg.Files); err != nil {
+	if err != nil {
 		g.end(err)
 		_ = g.Close()
 		return nil, err
@@ -64,7 +66,7 @@ func (g *Group) attach(c *conn) {
 }
 
 // host is Join for rank 0.
-func (g *Group) host(ctx context.Context, _ []byte, files []*os.File) error {
+func (g *Group) host(ctx context.Context, files []*os.File) error {
 	l, err := listen(&g.cfg)
 	if err != nil {
 		return err
@@ -149,6 +151,33 @@ func (g *Group) hear(ctx context.Context, c *conn) (message, []*os.File, error) 
 
 // admit makes a rank that has introduced itself a member, tells it who is there, and the others of it.
 func (g *Group) admit(c *conn, m message, mine, theirs []*os.File) error {
+	if err := g.agrees(m); err != nil {
+		return err
+	}
+	g.passing.Lock()
+	defer g.passing.Unlock()
+	if err := g.Err(); err != nil {
+		return err
+	}
+	if was := g.member(m.rank); was != nil {
+		return g.mismatch(m.rank, "process", strconv.Itoa(was.PID), c.pid)
+	}
+	c.rank = m.rank
+	if err := g.introduce(c, mine); err != nil {
+		return err
+	}
+	for _, to := range g.others(nil) {
+		if err := g.send(to, message{kind: kindMember, rank: m.rank, blob: m.blob}, theirs); err != nil {
+			return err
+		}
+	}
+	g.attach(c)
+	g.enter(m.rank, &Member{PID: c.pid, Blob: m.blob, Files: theirs})
+	return nil
+}
+
+// agrees compares what a visitor says of the group with what rank 0 knows.
+func (g *Group) agrees(m message) error {
 	var h hello
 	if err := m.readNote(&h); err != nil {
 		return err
@@ -161,32 +190,23 @@ func (g *Group) admit(c *conn, m message, mine, theirs []*os.File) error {
 	case m.rank == 0 || m.rank >= g.cfg.World:
 		return &ProtocolError{fmt.Sprintf("a visitor of rank %d", m.rank)}
 	}
-	g.passing.Lock()
-	defer g.passing.Unlock()
-	if err := g.Err(); err != nil {
-		return err
-	}
-	if was := g.member(m.rank); was != nil {
-		return g.mismatch(m.rank, "process", strconv.Itoa(was.PID), c.pid)
-	}
-	c.rank = m.rank
+	return nil
+}
+
+// introduce tells a rank who has come before it. Rank 0's own files are the caller's.
+func (g *Group) introduce(c *conn, mine []*os.File) error {
 	for rank := range g.cfg.World {
-		if was := g.member(rank); was != nil {
-			files := was.Files
-			if rank == 0 {
-				files = mine
-			}
-			if err := g.send(c, message{kind: kindMember, rank: rank, blob: was.Blob}, files); err != nil {
-				return err
-			}
+		was := g.member(rank)
+		if was == nil {
+			continue
 		}
-	}
-	for _, to := range g.others(nil) {
-		if err := g.send(to, message{kind: kindMember, rank: m.rank, blob: m.blob}, theirs); err != nil {
+		files := was.Files
+		if rank == 0 {
+			files = mine
+		}
+		if err := g.send(c, message{kind: kindMember, rank: rank, blob: was.Blob}, files); err != nil {
 			return err
 		}
 	}
-	g.attach(c)
-	g.enter(m.rank, &Member{PID: c.pid, Blob: m.blob, Files: theirs})
 	return nil
 }
