@@ -654,3 +654,39 @@ func TestOperationsFromManyGoroutines(t *testing.T) {
 	wg.Wait()
 	assert.True(t, errors.Is(groups[0].Err(), ErrClosed) || errors.As(groups[0].Err(), new(*LeftError)))
 }
+
+// What rank 0 passes on and the end of a group come one after the other, so that who leaves after a barrier is not seen to leave
+// before it by ranks that a slow rank 0 has not told of it yet.
+func TestNothingOvertakes(t *testing.T) {
+	clean(t)
+	groups := join(t, 3, nil)
+	groups[0].passing.Lock() // as if it were in the middle of passing something on
+	var wg sync.WaitGroup
+	passed := make(chan struct{})
+	for _, g := range groups {
+		wg.Go(func() {
+			assert.NoError(t, g.Barrier(t.Context()))
+			select {
+			case <-passed:
+			default:
+				t.Error("a barrier went on meanwhile")
+			}
+		})
+	}
+	time.Sleep(30 * time.Millisecond)
+	close(passed)
+	groups[0].passing.Unlock()
+	wg.Wait()
+
+	groups[0].passing.Lock()
+	wg.Go(func() { assert.NoError(t, groups[1].Close()) })
+	<-groups[0].Done()
+	select {
+	case <-groups[2].Done():
+		t.Error("the end went on meanwhile")
+	case <-time.After(30 * time.Millisecond):
+	}
+	groups[0].passing.Unlock()
+	<-groups[2].Done()
+	wg.Wait()
+}
