@@ -3,6 +3,7 @@
 // configuration with its magic, one process a rank, the same size on all ranks. Functions named fake_* are the tests' controls.
 #include <limits.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +23,8 @@ static int version = 22005, live, bad, progress, fail_status, ids;
 static const char *fail_name = "", *last_error = "";
 static char log_text[1 << 16];
 
+// logged adds to the record of calls. The caller holds mu.
 static void logged(const char *format, ...) __attribute__((format(printf, 1, 2)));
-#include <stdarg.h>
 static void logged(const char *format, ...) {
   va_list list;
   va_start(list, format);
@@ -40,7 +41,14 @@ int fake_version(int v) { version = v; return 0; }
 int fake_progress(int n) { progress = n; return 0; }
 int fake_fail(const char *name, int status) { fail_name = strdup(name); fail_status = status; return 0; }
 int fake_async(struct comm *c, int status) { c->state = status; last_error = "socket closed by peer"; return 0; }
-const char *fake_log(int clear) { static char copy[1 << 16]; memcpy(copy, log_text, sizeof copy); if (clear) *log_text = 0; return copy; }
+const char *fake_log(int clear) {
+  static char copy[1 << 16];
+  pthread_mutex_lock(&mu);
+  memcpy(copy, log_text, sizeof copy);
+  if (clear) *log_text = 0;
+  pthread_mutex_unlock(&mu);
+  return copy;
+}
 #define ENTER() do { if (!strcmp(fail_name, __func__)) { last_error = "as the test wanted"; return fail_status; } } while (0)
 
 static int is_bad(struct comm *c) { if (c && c->live == 1) return 0; bad++; return 1; }
@@ -116,7 +124,14 @@ int ncclAllGather(const void *send, void *recv, size_t n, int type, struct comm 
   pthread_mutex_unlock(&mu);
   return code;
 }
-int ncclCommFinalize(struct comm *c) { ENTER(); if (is_bad(c)) return ARGUMENT; logged("finalize rank=%d\n", c->rank); return started(c); }
+int ncclCommFinalize(struct comm *c) {
+  ENTER();
+  pthread_mutex_lock(&mu);
+  int code = is_bad(c) ? ARGUMENT : OK;
+  if (!code) { logged("finalize rank=%d\n", c->rank); code = started(c); }
+  pthread_mutex_unlock(&mu);
+  return code;
+}
 static int gone(struct comm *c, const char *how) {
   pthread_mutex_lock(&mu);
   int code = is_bad(c) ? ARGUMENT : OK;
