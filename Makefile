@@ -13,11 +13,10 @@ FUZZTIME ?= 10s
 TOOLS := .tools
 GO ?= go
 
-# Where goroutines meet, under the race detector: whole, and in short mode what it slows most.
+# Where goroutines meet, under the race detector: whole packages, and of those that it slows most the tests that share work.
 RACE := ./driver ./sampler ./internal/cache ./internal/rendezvous ./autotune
-RACE_SHORT := ./gen ./sim
-# What shares work between goroutines in the reference.
-RACE_REFERENCE := Goroutines|Cancel|MixedBatches
+RACE_SOME := ./gen ./sim ./reference
+RACE_TESTS := Goroutines|Cancel|MixedBatches|CorpusEqualsReference|Seeds|GroupedEqualsPlain
 
 # Packages whose test binaries go into the bundle for a machine with a GPU.
 GPU_TESTS ?= driver internal/peerprobe internal/nccl sampler internal/verify internal/bench internal/tune
@@ -73,8 +72,7 @@ test-short:
 
 race:
 	$(GO) test -race $(RACE)
-	$(GO) test -race -short $(RACE_SHORT)
-	$(GO) test -race -short -run '$(RACE_REFERENCE)' ./reference
+	$(GO) test -race -short -run '$(RACE_TESTS)' $(RACE_SOME)
 
 # Format, vet (emit-only build too) and staticcheck, where the module proxy has it.
 lint:
