@@ -24,7 +24,7 @@ RACE_TESTS := Goroutines|Cancel|MixedBatches|CorpusEqualsReference|Seeds|Grouped
 GPU_TESTS ?= driver internal/peerprobe internal/nccl sampler internal/verify internal/bench internal/tune
 BUNDLE ?= gpu-bundle
 
-.PHONY: all build test test-all test-short race generate fresh tools gpu-bundle fuzz lint vuln clean
+.PHONY: all build test test-short race generate fresh tools gpu-bundle fuzz lint vuln clean
 
 all: build
 
@@ -64,10 +64,6 @@ $(TOOLS)/include/cuda.h:
 test:
 	$(GO) test ./...
 	$(MAKE) --no-print-directory race
-
-# What test takes in turns: every check of the quick suite on every simulated architecture.
-test-all: test
-	FSGEN_ALL=1 $(GO) test ./internal/verify -run TestSimulatedQuick
 
 test-short:
 	$(GO) test -short ./...
