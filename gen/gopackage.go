@@ -9,6 +9,7 @@ import (
 	"github.com/dave/jennifer/jen"
 
 	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/templates"
 )
 
 // What generated packages import.
@@ -231,10 +232,11 @@ func (p *goPackage) check() {
 			}))))
 	}
 	for _, a := range p.parameters {
-		switch a.Kind {
-		case manifest.TensorMap:
+		switch {
+		case templates.Optional(a.Name):
+		case a.Kind == manifest.TensorMap:
 			cases = append(cases, missing(a.Name, a.Index, jen.Nil()))
-		case manifest.Pointer, manifest.TensorMapPointer:
+		case a.Kind != manifest.Scalar:
 			cases = append(cases, missing(a.Name, a.Index, jen.Lit(0)))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"text/template"
 
 	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/templates"
 )
 
 //go:embed header.h.tmpl
@@ -71,8 +72,8 @@ func (a headerArg) CType() string {
 	return "CUdeviceptr "
 }
 
-// Address reports whether the argument is an address, which must not be missing.
-func (a headerArg) Address() bool { return a.Kind != manifest.Scalar }
+// Required reports whether the argument is an address that must not be missing.
+func (a headerArg) Required() bool { return a.Kind != manifest.Scalar && !templates.Optional(a.Name) }
 
 // Zero is how a missing address is written.
 func (a headerArg) Zero() string {

@@ -383,3 +383,25 @@ func headerOf(t *testing.T, a *Artifact) []byte {
 	require.NoError(t, err)
 	return head
 }
+
+// Lists that no row has are at address 0.
+func TestLaunchersTakeNoLists(t *testing.T) {
+	c, err := ir.ParseChain("bias=sparse,penalties,ids")
+	require.NoError(t, err)
+	a, err := Emit(Request{Arch: arch.SM90, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: 4, Computation: ir.Computation{Chain: c}})
+	require.NoError(t, err)
+	pkg, err := GoPackage(a, "edits")
+	require.NoError(t, err)
+	header, n := string(headerOf(t, a)), 0
+	for _, p := range a.Manifest.Params {
+		if templates.Optional(p.Name) {
+			require.Contains(t, header, "CUdeviceptr "+p.Name)
+			require.NotContains(t, header, "args->"+p.Name+" == 0")
+			require.NotContains(t, string(pkg), p.Name+" is missing")
+			n++
+		}
+	}
+	require.Equal(t, 12, n)
+	require.Contains(t, header, "args->tokens == 0")
+	require.Contains(t, string(pkg), "tokens is missing")
+}

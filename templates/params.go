@@ -231,3 +231,12 @@ func (s *params) addBiasAndMask(c ir.Computation) {
 		s.maskStride, s.maskWords = s.scalar(ParamMaskStride), s.scalar(ParamMaskWords)
 	}
 }
+
+// optionalParams are addresses that may be 0: no row has lists of the kind, or the penalty (docs/parameters.md, section 6).
+var optionalParams = map[string]bool{
+	ParamBiasSpans: true, ParamBiasEntries: true, ParamCountSpans: true, ParamCountEntries: true, ParamAllowSpans: true, ParamAllowIDs: true,
+	ParamBanSpans: true, ParamBanIDs: true, ParamTokenCounts: true, ParamRepetition: true, ParamFrequency: true, ParamPresence: true,
+}
+
+// Optional reports whether a parameter is an address that may be 0.
+func Optional(param string) bool { return optionalParams[param] }
