@@ -3,7 +3,6 @@
 package sampler
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -140,12 +139,7 @@ func TestGPUEditsCostNothingUnused(t *testing.T) {
 		t.Skip("set FSGEN_TIME=1 to time")
 	}
 	dev := gpu(t)
-	v, d := timedShape(t)
-	head, err := dev.LoadHead(context.Background(), Weights{Source: pooledRows{normals(rand.New(rand.NewPCG(1, 2)), 1<<22, 1/math.Sqrt(float64(d))), d},
-		Vocab: v, Hidden: d, Layout: Packed})
-	require.NoError(t, err)
-	defer head.Close()
-	hidden := upload(t, dev, normals(rand.New(rand.NewPCG(1, 3)), 256*d, 1))
+	head, hidden := timedHead(t, dev, 256)
 	for _, batch := range []int{1, 16, 64, 256} {
 		list := []*contender{
 			timedPlan(t, dev, head, Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch}, "plain", hidden, batch),

@@ -74,12 +74,7 @@ func TestGPUListsCostLittle(t *testing.T) {
 // timedOverPlain holds plans to what they may take over the plain one, by medians of ratios of replays in turn.
 func timedOverPlain(t *testing.T, most float64, specs func(batch int) []Spec) {
 	dev := gpu(t)
-	v, d := timedShape(t)
-	head, err := dev.LoadHead(context.Background(), Weights{Source: pooledRows{normals(rand.New(rand.NewPCG(1, 2)), 1<<22, 1/math.Sqrt(float64(d))), d},
-		Vocab: v, Hidden: d, Layout: Packed})
-	require.NoError(t, err)
-	defer head.Close()
-	hidden := upload(t, dev, normals(rand.New(rand.NewPCG(1, 3)), 64*d, 1))
+	head, hidden := timedHead(t, dev, 64)
 	for _, batch := range []int{1, 16, 64} {
 		var list []*contender
 		for _, spec := range append([]Spec{{}}, specs(batch)...) {

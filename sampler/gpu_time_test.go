@@ -199,3 +199,15 @@ func report(t *testing.T, list []*contender, v, d int) {
 		require.NoError(t, os.WriteFile(out, text, 0o644))
 	}
 }
+
+// timedHead is a packed head of the shape that is timed, and hidden states of some rows.
+func timedHead(t *testing.T, dev *Device, rows int) (head *Head, hidden uint64) {
+	t.Helper()
+	v, d := timedShape(t)
+	head, err := dev.LoadHead(context.Background(), Weights{Source: pooledRows{normals(rand.New(rand.NewPCG(1, 2)), 1<<22, 1/math.Sqrt(float64(d))), d},
+		Vocab: v, Hidden: d, Layout: Packed})
+	require.NoError(t, err)
+	hidden = upload(t, dev, normals(rand.New(rand.NewPCG(1, 3)), rows*d, 1))
+	t.Cleanup(func() { head.Close() }) // behind the plans
+	return head, hidden
+}

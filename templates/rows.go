@@ -96,96 +96,115 @@ const (
 	recordCap       = 12
 )
 
+// preparedRow is what is computed for a row of the tile before it is stored; what a computation has no use for is not set.
+type preparedRow struct {
+	rowRecord
+	high, low ptx.B32 // of its key
+	noise     []ptx.B32
+	scale     ptx.F32
+	list      rowList
+	top       ptx.B64
+	slot      ptx.B32
+}
+
+// settledRow is a row that no token reaches: past the batch, or failed.
+func (c *samplers) settledRow() preparedRow {
+	f := c.f
+	p := preparedRow{high: f.B32("key_high"), low: f.B32("key_low")}
+	f.MovB32(p.high, ptx.Imm(keyEmpty))
+	f.MovB32(p.low, ptx.Imm(0))
+	p.rowRecord = rowRecord{f.F32("alpha"), f.F32("tau"), f.F32("threshold"), f.F32("cap")}
+	f.MovF32(p.alpha, ptx.F32Imm(0))
+	f.MovF32(p.tau, ptx.F32Imm(0))
+	f.MovB32(p.threshold, ptx.Imm(floatInf))
+	f.MovB32(p.cap, ptx.Imm(floatMinusInf))
+	p.noise = f.NewB32s("row_noise", 4)
+	for _, n := range p.noise {
+		f.MovB32(n, ptx.Imm(0))
+	}
+	if c.scaledSums() {
+		p.scale = f.F32("scale")
+		f.MovF32(p.scale, ptx.F32Imm(0))
+	}
+	if c.collecting() {
+		p.list = c.emptyList()
+	}
+	if c.tops() {
+		p.top = f.B64("first_bound")
+		f.MovB64(p.top, ptx.Imm(noTop))
+	}
+	if c.c.Slots {
+		p.slot = f.B32("kept_slot")
+		f.MovB32(p.slot, imm(f, noSlot))
+	}
+	return p
+}
+
 // prepareRow computes a row's record and empties its key.
 func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	if c.ranking() {
 		c.prepareRank(inTile, row)
 		return
 	}
-	f := c.f
-	high, low := f.B32("key_high"), f.B32("key_low")
-	f.MovB32(high, ptx.Imm(keyEmpty))
-	f.MovB32(low, ptx.Imm(0))
-	r := rowRecord{f.F32("alpha"), f.F32("tau"), f.F32("threshold"), f.F32("cap")}
-	f.MovF32(r.alpha, ptx.F32Imm(0))
-	f.MovF32(r.tau, ptx.F32Imm(0))
-	f.MovB32(r.threshold, ptx.Imm(floatInf))
-	f.MovB32(r.cap, ptx.Imm(floatMinusInf))
-	noise := f.NewB32s("row_noise", 4)
-	for _, n := range noise {
-		f.MovB32(n, ptx.Imm(0))
-	}
-	var scale ptx.F32
-	if c.scaledSums() {
-		scale = f.F32("scale")
-		f.MovF32(scale, ptx.F32Imm(0))
-	}
-	var list rowList
-	if c.collecting() {
-		list = c.emptyList()
-	}
-	var top ptx.B64
-	if c.tops() {
-		top = f.B64("first_bound")
-		f.MovB64(top, ptx.Imm(noTop))
-	}
-	var slot ptx.B32
-	if c.c.Slots {
-		slot = f.B32("kept_slot")
-		f.MovB32(slot, imm(f, noSlot))
-	}
+	f, p := c.f, c.settledRow()
 	idle, store := f.Pred("idle"), f.Label("store_row")
 	f.SetpU32(ptx.GE, idle, row, c.batch)
 	f.Bra(store).If(idle)
-	place := c.findSlot(row, high, low, slot, store)
+	place := c.findSlot(row, p.high, p.low, p.slot, store)
 	if c.c.Sampler.Random() {
-		c.rowConstants(place, noise)
+		c.rowConstants(place, p.noise)
 	}
 	if c.c.Chain.Temperature {
-		c.rowTemperature(place, r.alpha, r.tau, high, low)
+		c.rowTemperature(place, p.alpha, p.tau, p.high, p.low)
 	}
-	c.prepareEdits(place, high, low)
-	sumTau := r.tau
+	c.prepareEdits(place, p.high, p.low)
+	sumTau := p.tau
 	switch {
 	case c.several():
-		c.listDraws(row, &r, list, high, low)
+		c.listDraws(row, &p.rowRecord, p.list, p.high, p.low)
 	case c.collecting():
-		sumTau = c.narrow(row, place, &r, list, high, low)
+		sumTau = c.narrow(row, place, &p.rowRecord, p.list, p.high, p.low)
 	}
 	open := f.Pred("open")
-	f.SetpU32(ptx.EQ, open, high, ptx.Imm(keyEmpty))
-	f.MovB32(r.threshold, ptx.Imm(c.openThreshold())).If(open)
-	f.MovB32(r.cap, ptx.Imm(floatNaN)).If(open)
+	f.SetpU32(ptx.EQ, open, p.high, ptx.Imm(keyEmpty))
+	f.MovB32(p.threshold, ptx.Imm(c.openThreshold())).If(open)
+	f.MovB32(p.cap, ptx.Imm(floatNaN)).If(open)
 	if c.options.Further {
-		c.rebound(&r, list, high, open)
+		c.rebound(&p.rowRecord, p.list, p.high, open)
 	}
 	if c.tops() {
-		c.firstTop(row, top, open)
+		c.firstTop(row, p.top, open)
 	}
 	if c.scaledSums() {
-		f.MovF32(scale, c.rowScale(c.sumTau(sumTau))).If(open)
+		f.MovF32(p.scale, c.rowScale(c.sumTau(sumTau))).If(open)
 	}
 	f.Place(store)
+	c.storeRow(inTile, p)
+}
+
+// storeRow leaves a row in shared memory.
+func (c *samplers) storeRow(inTile ptx.B32, p preparedRow) {
+	f := c.f
 	if c.scaledSums() {
-		f.StSharedF32(c.at(inTile, sumBytes).Off(c.plan.Storage.Scales), scale)
+		f.StSharedF32(c.at(inTile, sumBytes).Off(c.plan.Storage.Scales), p.scale)
 	}
 	if c.summing() {
 		c.emptySums(inTile)
 	}
 	if c.collecting() {
-		c.storeList(inTile, list)
+		c.storeList(inTile, p.list)
 	}
 	if c.keepsSlots() {
-		f.StSharedB32(c.at(inTile, slotBytes).Off(c.plan.Storage.Slots), slot)
+		f.StSharedB32(c.at(inTile, slotBytes).Off(c.plan.Storage.Slots), p.slot)
 	}
 	if c.tops() {
-		c.storeTop(inTile, top, r.alpha)
+		c.storeTop(inTile, p.top, p.alpha)
 	}
 	c.clearWinners(inTile)
-	f.StSharedV2B32(c.at(inTile, 8).Off(c.plan.Storage.Keys), []ptx.B32{low, high})
-	f.StSharedV4F32(c.at(inTile, 16).Off(c.plan.Storage.Rows), []ptx.F32{r.alpha, r.tau, r.threshold, r.cap})
+	f.StSharedV2B32(c.at(inTile, 8).Off(c.plan.Storage.Keys), []ptx.B32{p.low, p.high})
+	f.StSharedV4F32(c.at(inTile, 16).Off(c.plan.Storage.Rows), []ptx.F32{p.alpha, p.tau, p.threshold, p.cap})
 	if c.c.Sampler.Random() {
-		f.StSharedV4B32(c.at(inTile, 16).Off(c.plan.Storage.Noise), noise)
+		f.StSharedV4B32(c.at(inTile, 16).Off(c.plan.Storage.Noise), p.noise)
 	}
 }
 
