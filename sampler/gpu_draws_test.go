@@ -63,17 +63,10 @@ func TestGPUDrawsCostLittle(t *testing.T) {
 	if os.Getenv("FSGEN_TIME") == "" {
 		t.Skip("set FSGEN_TIME=1 to time")
 	}
-	dev := gpu(t)
-	head, hidden := timedHead(t, dev, 64)
-	for _, batch := range []int{1, 16, 64} {
-		chain := ir.Chain{Temperature: true}
-		list := []*contender{timedPlan(t, dev, head, Spec{Chain: chain, MaxBatch: batch}, "one draw", hidden, batch)}
+	timedOverPlain(t, mostOfDraws, func(int) (specs []Spec) {
 		for _, kind := range []ir.Draws{ir.WithoutReplacement, ir.WithReplacement} {
-			list = append(list, timedPlan(t, dev, head, Spec{Chain: chain, Draws: kind, MaxDraws: 8, MaxBatch: batch}, kind.String(), hidden, batch))
+			specs = append(specs, Spec{Draws: kind, MaxDraws: 8})
 		}
-		runTimed(t, dev, list)
-		for _, c := range list[1:] {
-			c.holdTo(t, list[0], mostOfDraws)
-		}
-	}
+		return specs
+	})
 }

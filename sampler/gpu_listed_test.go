@@ -71,23 +71,6 @@ func TestGPUListsCostLittle(t *testing.T) {
 	})
 }
 
-// timedOverPlain holds plans to what they may take over the plain one, by medians of ratios of replays in turn.
-func timedOverPlain(t *testing.T, most float64, specs func(batch int) []Spec) {
-	dev := gpu(t)
-	head, hidden := timedHead(t, dev, 64)
-	for _, batch := range []int{1, 16, 64} {
-		var list []*contender
-		for _, spec := range append([]Spec{{}}, specs(batch)...) {
-			spec.Chain.Temperature, spec.MaxBatch = true, batch
-			list = append(list, timedPlan(t, dev, head, spec, spec.Computation().Extras(), hidden, batch))
-		}
-		runTimed(t, dev, list)
-		for _, c := range list[1:] {
-			c.holdTo(t, list[0], most)
-		}
-	}
-}
-
 // listArgs adds 20 ids a row to the arguments of a launch.
 func listArgs(t *testing.T, dev *Device, args *DeviceArgs, vocab int) {
 	const length = 20
