@@ -12,9 +12,7 @@ import (
 	"sync"
 )
 
-// compiler has one compilation at a time, of any context and by any road. Linkers side by side were seen to crash inside
-// cuLinkAddData (driver 580.159.04), with some kernels and not with others; so was, far more seldom, one alone (docs/NOTES.md, section
-// 13).
+// compiler has one compilation at a time, of any context and by any road.
 var compiler sync.Mutex
 
 // JITOptions are what the driver's compiler is told. The zero value is its defaults.

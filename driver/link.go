@@ -1,5 +1,7 @@
 package driver
 
+import "runtime"
+
 // Image is machine code for one device architecture.
 type Image struct {
 	// Cubin is the code, for LoadImage.
@@ -28,14 +30,23 @@ func (c *Context) CompilePTX(ptx []byte, o JITOptions) (*Image, error) {
 		return nil, err
 	}
 	defer j.close() // after the linker, which may write to the logs until it is destroyed
-	compiler.Lock()
-	cubin, err := c.primary.link(j, ptx)
-	compiler.Unlock()
+	cubin, err := c.primary.linkAlone(j, ptx)
 	path := dump(ptx, j.infoLog, j.errLog)
 	if err != nil {
 		return nil, c.dev.drv.compileError(err, j.errLog, ptx, path)
 	}
 	return &Image{Cubin: cubin, Log: j.infoLog}, nil
+}
+
+// linkAlone has one compilation at a time, and on one thread from beginning to end: the linker keeps part of its state with the thread
+// that called it. A goroutine may change threads between two calls, and the driver (580.159.04) crashes in the second, or in a later
+// compilation on the first thread (docs/NOTES.md, section 13).
+func (p *primary) linkAlone(j *jitSession, ptx []byte) ([]byte, error) {
+	compiler.Lock()
+	defer compiler.Unlock()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return p.link(j, ptx)
 }
 
 // link runs the linker over one PTX input and copies out its result, which dies with the linker.

@@ -7,7 +7,9 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/fsgen/fsgen/arch"
@@ -184,6 +186,34 @@ func TestDump(t *testing.T) {
 	require.NoError(t, m.Close())
 	require.Len(t, warned, 1)
 	assert.Contains(t, warned[0], EnvDump)
+}
+
+// A linker is called by one thread alone, also where other goroutines take the processor whenever a call lets go of it.
+func TestCompilationStaysOnItsThread(t *testing.T) {
+	f := openFake(t)
+	c := f.context()
+	f.control("fake_delay", 300)
+	defer f.control("fake_delay", 0)
+	stop := make(chan struct{})
+	var busy sync.WaitGroup
+	for range 2 * runtime.GOMAXPROCS(0) {
+		busy.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	for range 50 {
+		_, err := c.CompilePTX([]byte(fillPTX), JITOptions{})
+		require.NoError(t, err)
+	}
+	close(stop)
+	busy.Wait()
 }
 
 func TestCompileThenLoadImage(t *testing.T) {

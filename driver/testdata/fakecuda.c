@@ -38,7 +38,7 @@ struct node { struct func *f; struct launch l; struct node *next; };
 struct graph { struct obj o; struct node *head; };
 struct stream { struct obj o; int capturing; pthread_t owner; struct graph *graph; };
 struct event { struct obj o; int recorded; double ms; };
-struct link { struct obj o; unsigned nopt; int *opts; void **vals; char *image; size_t size; };
+struct link { struct obj o; pthread_t thread; unsigned nopt; int *opts; void **vals; char *image; size_t size; };
 struct mem { struct obj o; char *p; size_t n; unsigned flags; struct mem *next; };
 struct phys { struct obj o; int fd, device; size_t n; }; // what cuMemCreate makes: a file, whose last page says of which device it is
 struct range { char *p; size_t n; int mapped, device; unsigned access; struct range *next; }; // access: a bit for each device
@@ -472,10 +472,12 @@ API CUresult cuModuleGetFunction(void **out, struct module *m, const char *name)
   for (struct func *f = m->funcs; f; f = f->next) if (!strcmp(f->name, name)) return *out = f, 0;
   return 500;
 }
-API CUresult cuLinkCreate_v2(unsigned n, int *opts, void **vals, void **out) { ENTER(1); struct link *l = make(sizeof *l, LINK); l->nopt = n; l->opts = opts; l->vals = vals; *out = l; return 0; }
+API CUresult cuLinkCreate_v2(unsigned n, int *opts, void **vals, void **out) { ENTER(1); struct link *l = make(sizeof *l, LINK); l->nopt = n; l->opts = opts; l->vals = vals; l->thread = pthread_self(); *out = l; return 0; }
+// A linker is for the thread that made it: calls from others crash the driver. The fake fails them.
+static int stranger(struct link *l) { return bad(l, LINK) || !pthread_equal(l->thread, pthread_self()); }
 API CUresult cuLinkAddData_v2(struct link *l, int type, const char *data, size_t n, const char *name, unsigned nopt, void *o, void *v) {
   ENTER(1);
-  if (bad(l, LINK)) return 400;
+  if (stranger(l)) return 400;
   if (type != 1 || !n || data[n - 1] || strcmp(name, "kernel.ptx") || nopt || o || v) return 1;
   CUresult code = compile(data, l->nopt, l->opts, l->vals);
   if (code) return code;
@@ -486,9 +488,10 @@ API CUresult cuLinkAddData_v2(struct link *l, int type, const char *data, size_t
   memcpy(l->image + 64, data, n);
   return 0;
 }
-API CUresult cuLinkComplete(struct link *l, void **image, size_t *n) { ENTER(1); if (bad(l, LINK)) return 400; *image = l->image; *n = l->size; return 0; }
+API CUresult cuLinkComplete(struct link *l, void **image, size_t *n) { ENTER(1); if (stranger(l)) return 400; *image = l->image; *n = l->size; return 0; }
 API CUresult cuLinkDestroy(struct link *l) {
   ENTER(1);
+  if (stranger(l)) return 400;
   if (l->image) { memset(l->image, 0xDD, l->size); free(l->image); }
   logs(l->nopt, l->opts, l->vals, "", ""); // a driver may still write here
   return destroy(l, LINK);
