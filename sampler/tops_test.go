@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/templates"
 )
 
 // sameTops holds the likeliest tokens to others: the same ids, and log-probabilities near theirs.
@@ -84,6 +85,43 @@ func TestTopsThatOverflow(t *testing.T) {
 			sameTops(t, want, got, 1e-5, name+" on "+device)
 			require.Equal(t, name == "rising", got.Passes[0] > 2, "and one that counts")
 		}
+	}
+}
+
+// A row that is decided stays so in the passes that others of its batch need: on a GPU rows come to their bounds in one pass and not in
+// another, and took turns in being undecided.
+func TestTopsStayDecided(t *testing.T) {
+	const hidden, vocab = 8, 20000
+	w, h := make([]uint16, vocab*hidden), make([]uint16, hidden)
+	h[0] = bf16Bits(1)
+	for v := range vocab {
+		w[v*hidden] = bf16Bits(float32(v) / 128)
+	}
+	rows := Rows{Seeds: []uint64{4}, Positions: []uint64{2}}
+	for _, device := range []string{"sim:sm_90", "sim:sm_100"} {
+		dev, err := Open(device)
+		require.NoError(t, err)
+		head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: w, Hidden: hidden}, Vocab: vocab, Hidden: hidden})
+		require.NoError(t, err)
+		plan, err := head.Plan(t.Context(), Spec{LogProb: ir.RawLogProb, TopN: 20, MaxBatch: 1})
+		require.NoError(t, err)
+		p := plan.b.(*simPlan)
+		b, err := newBatch(p.spec, head.Shape(), h, rows)
+		require.NoError(t, err)
+		mem := newSimMemory(p, b)
+		mem.launch.CTAs = simCTAs
+		mem.launch.Pointers[templates.ParamPartials] = mem.memory.Alloc("partial sums", p.buckets[0].Artifact.Manifest.PartialsBytes(1, simCTAs)).Addr
+		passes, err := p.listTops(t.Context(), 0, mem)
+		require.NoError(t, err)
+		require.Greater(t, passes, 1, "the first pass leaves the row open")
+		ids := mem.ints(mem.topIDs, 20)
+		mem.launch.CTAs, mem.launch.Scalars[templates.ParamTopPass] = simCTAs, uint32(passes)
+		require.NoError(t, mem.run(t.Context(), p.programs[0]))
+		mem.launch.CTAs = 1
+		require.NoError(t, mem.run(t.Context(), p.reports[0].top))
+		require.Equal(t, ids, mem.ints(mem.topIDs, 20), device)
+		require.NotContains(t, ids, int32(ir.UndecidedToken))
+		require.NoError(t, plan.Close())
 	}
 }
 

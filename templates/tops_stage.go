@@ -172,12 +172,16 @@ func (t *topper) endUndecided() {
 	f.Place(on)
 }
 
-// write writes the first keys as ids and log-probabilities, -1 and -inf behind the last.
+// write writes the first keys as ids and log-probabilities, -1 and -inf behind the last. A pass that others of the batch need goes over
+// this row too: it begins at the last of the keys and so lists them again and nothing else. Where there are fewer, they are all that
+// counts.
 func (t *topper) write() {
-	f, r, first, here, there := t.f, t.r, t.r.isThread(0), t.f.Pred("has_place"), t.f.Pred("has_token")
-	zero, id, log := f.B64("zero"), f.B32("token"), f.F32("log_probability")
-	f.MovB64(zero, ptx.Imm(0))
-	f.StGlobalB64(t.floor, zero).If(first)
+	f, r, first, here, there, enough := t.f, t.r, t.r.isThread(0), t.f.Pred("has_place"), t.f.Pred("has_token"), t.f.Pred("enough_listed")
+	floor, id, log := f.B64("next_floor"), f.B32("token"), f.F32("log_probability")
+	f.MovB64(floor, ptx.Imm(0))
+	f.SetpU32(ptx.GE, enough, r.listed, ptx.Imm(t.c.TopN))
+	f.LdSharedB64(floor, r.smem.Off(resolveKeys+8*(t.c.TopN-1))).If(enough)
+	f.StGlobalB64(t.floor, floor).If(first)
 	f.SetpU32(ptx.LT, here, r.tid, ptx.Imm(t.c.TopN))
 	f.Bra(t.done).IfNot(here)
 	f.MovB32(id, imm(f, ir.NoToken))
