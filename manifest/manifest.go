@@ -382,8 +382,8 @@ func CollectionOffset(param string, batch int) int {
 	return offsetOf(param, batch, []rowArray{{Counts, 16}, {Marks, 4 * RowMarks}, {States, StateBytes}, {Bins, 8*RowPivots + 16}, {Candidates, RowCandidates * CandidateBytes}, {Pivots, PivotBytes * RowPivots}, {Bounds, 8}, {Masses, 8}, {"", 0}})
 }
 
-// Names of the parameters in which a kernel lists the likeliest tokens for the stage that sorts them (Top): workspace but for the
-// last, which is scratch.
+// Names of the parameters in which a kernel lists the likeliest tokens for the stage that sorts them (Top): workspace but for
+// the last two, which are scratch.
 const (
 	TopMarks  = "top_marks"
 	TopBounds = "top_bounds"
@@ -399,7 +399,7 @@ const (
 // to so many rows, in the memory that a launcher gives to all of them: first those that are zeroed once, and last TopKeys, without
 // which it is small. It is -1 for other parameters.
 func ReportOffset(param string, batch int) int {
-	return offsetOf(param, batch, []rowArray{{TopMarks, 8 * RowTopMarks}, {TopBounds, 8}, {TopFloors, 8}, {TopCounts, 8}, {Masses, 8}, {RankKeys, 8}, {TopKeys, 8 * RowTopKeys}, {"", 0}})
+	return offsetOf(param, batch, []rowArray{{TopMarks, 8 * RowTopMarks}, {TopBounds, 8}, {TopCounts, 8}, {Masses, 8}, {RankKeys, 8}, {TopFloors, 8}, {TopKeys, 8 * RowTopKeys}, {"", 0}})
 }
 
 // ReportBytes is the size of all of them.

@@ -185,7 +185,7 @@ func identifier(s string) bool {
 
 // collected are the parameters of the workspace that lie behind it (CollectionOffset).
 var collected = map[string]bool{Marks: true, Counts: true, States: true, Bins: true,
-	TopMarks: true, TopBounds: true, TopCounts: true, TopFloors: true}
+	TopMarks: true, TopBounds: true, TopCounts: true}
 
 // accesses are what a pointer may be for; other parameters have none.
 var accesses = map[string]bool{"": true, "read": true, "write": true, "workspace": true, "scratch": true}

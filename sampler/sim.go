@@ -387,12 +387,13 @@ func (m *simMemory) addTops(rows, n int) {
 	for _, array := range []struct {
 		param string
 		bytes int
-	}{{templates.ParamTopMarks, 8 * manifest.RowTopMarks}, {templates.ParamTopBounds, 8}, {templates.ParamTopFloors, 8}, {templates.ParamTopCounts, 4}} {
+	}{{templates.ParamTopMarks, 8 * manifest.RowTopMarks}, {templates.ParamTopBounds, 8}, {templates.ParamTopCounts, 4}} {
 		block := m.memory.Put(array.param, make([]byte, rows*array.bytes))
 		m.topSpace, p[array.param] = append(m.topSpace, block), block.Addr
 	}
 	m.arrivals = m.memory.Put("arrivals", make([]byte, 4))
 	p[templates.ParamArrivals], p[templates.ParamTopKeys] = m.arrivals.Addr, m.memory.Alloc("top_keys", 8*rows*manifest.RowTopKeys).Addr
+	p[templates.ParamTopFloors] = m.memory.Alloc("top_floors", 8*rows).Addr
 }
 
 // complete reports results that the kernel has not written.

@@ -55,7 +55,7 @@ type topParams struct {
 
 func (s *signature) topLists() topParams {
 	return topParams{topMarks: s.pointer(ParamTopMarks, "u64", "batch x 64", "workspace"), topBounds: s.pointer(ParamTopBounds, "u64", "batch", "workspace"),
-		topCounts: s.pointer(ParamTopCounts, "u32", "batch", "workspace"), topFloors: s.pointer(ParamTopFloors, "u64", "batch", "workspace"),
+		topCounts: s.pointer(ParamTopCounts, "u32", "batch", "workspace"), topFloors: s.pointer(ParamTopFloors, "u64", "batch", "scratch"),
 		topKeys: s.pointer(ParamTopKeys, "u64", "batch x 8192", "scratch")}
 }
 
