@@ -10,6 +10,7 @@ import (
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/tiling"
 )
 
 // Kernels give the reference's log-probabilities in every mode, under every sampler.
@@ -85,6 +86,60 @@ func TestLogProbsAtTheEnds(t *testing.T) {
 					require.Equal(t, want[b] == 0, res.LogProbs[b] == 0, "row %d, %s: exactly 0 is p = 1", b, what)
 				}
 			}
+		}
+	}
+}
+
+// Sums of logits that rise by thousands from tile to tile, so that references are raised again and again, of a row beside others whose
+// logits are moderate, none or infinite: what becomes of one row is its own affair.
+func TestSumsOfSteepLogits(t *testing.T) {
+	const v, d = 1300, 8
+	w, inf := make([]uint16, v*d), uint16(0x7F80)
+	for id := range v {
+		w[id*d] = bf16Bits(float32(id*id) / 300)      // column 0: up to 5,600
+		w[id*d+1] = bf16Bits(float32(id%17) / 4)      // column 1: moderate
+		w[id*d+2] = bf16Bits(-float32(id) * 3)        // column 2: falling
+		w[id*d+3] = bf16Bits(float32((id*37)%v) * 10) // column 3: all over the place
+	}
+	w[700*d+4] = inf
+	states := make([]uint16, 5*d)
+	for row := range 5 {
+		states[row*d+row] = bf16Bits(1)
+	}
+	for _, name := range []string{"m128n16k64s8c1p", "m192n32k64s4c1p", "m192n48k64s4c1p", "m192n64k64s4c1p", "m128n96k64s4c1p"} {
+		tile, err := tiling.ParseTile(name)
+		require.NoError(t, err)
+		for _, chain := range []ir.Chain{{}, {Temperature: true}} {
+			spec := Spec{Chain: chain, LogProb: ir.ProcessedLogProb, LogSumExp: true, MaxBatch: 5}
+			sample := func(device string, rows int, tile tiling.Tile) *Result {
+				dev, err := Open(device)
+				require.NoError(t, err)
+				head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: w, Hidden: d}, Vocab: v, Hidden: d})
+				require.NoError(t, err)
+				spec.Tile = tile
+				plan, err := head.Plan(t.Context(), spec)
+				require.NoError(t, err)
+				r := Rows{Seeds: []uint64{7}, Positions: []uint64{1}}
+				if chain.Temperature {
+					r.Temperature = []float32{0.7}
+				}
+				res, err := plan.Sample(t.Context(), states[:rows*d], r)
+				require.NoError(t, err)
+				return res
+			}
+			want, got := sample(CPU, 5, tiling.Tile{}), sample("sim:sm_90", 5, tile)
+			require.Equal(t, want.Tokens, got.Tokens, name)
+			for row := range 5 {
+				what := fmt.Sprintf("%s, %v, row %d", name, chain, row)
+				nearLogProb(t, want.LogProbs[row], got.LogProbs[row], 1e-5, "%s", what)
+				if x := float64(want.LogSumExp[row]); math.IsInf(x, 0) || math.IsNaN(x) {
+					require.Equal(t, fmt.Sprint(x), fmt.Sprint(got.LogSumExp[row]), what)
+				} else {
+					require.InDelta(t, x, got.LogSumExp[row], 1e-6*(10+math.Abs(x)), what)
+				}
+			}
+			alone := sample("sim:sm_90", 1, tile)
+			require.Equal(t, math.Float32bits(alone.LogSumExp[0]), math.Float32bits(got.LogSumExp[0]), name)
 		}
 	}
 }

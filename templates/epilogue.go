@@ -83,10 +83,14 @@ func (c *samplers) reaches(hit ptx.Pred, elements []scanned, tops []ptx.F32) {
 func (c *samplers) scan(g group) []scanned { return c.scanBy(g, c.base) }
 
 // scanBy computes what a graph makes of a group's tokens.
-func (c *samplers) scanBy(g group, graph *ir.Graph) (elements []scanned) {
-	records := c.at(g.columns, 16)
+func (c *samplers) scanBy(g group, graph *ir.Graph) []scanned {
+	return c.scanOf(g, graph, c.records(&g))
+}
+
+// scanOf is scanBy with the records of the elements' rows.
+func (c *samplers) scanOf(g group, graph *ir.Graph, record func(i int) rowRecord) (elements []scanned) {
 	for i := range g.elements {
-		e := scanned{element: g.gather(&g, i), record: c.loadRecord(records.Off(c.plan.Storage.Rows + 16*(g.first+g.place(i))))}
+		e := scanned{element: g.gather(&g, i), record: record(i)}
 		for _, t := range e.tokens {
 			t.in.f[ir.InAlpha], t.in.f[ir.InPad] = e.record.alpha, t.pad
 			e.bases = append(e.bases, lower(c.f, graph, t.in))
@@ -94,6 +98,14 @@ func (c *samplers) scanBy(g group, graph *ir.Graph) (elements []scanned) {
 		elements = append(elements, e)
 	}
 	return elements
+}
+
+// records loads the record of an element's row when it is asked for.
+func (c *samplers) records(g *group) func(i int) rowRecord {
+	at := c.at(g.columns, 16)
+	return func(i int) rowRecord {
+		return c.loadRecord(at.Off(c.plan.Storage.Rows + 16*(g.first+g.place(i))))
+	}
 }
 
 // top is the largest of an element's scores without noise, or NaN.

@@ -76,12 +76,14 @@ func (c *skeleton) addedUp() ir.Computation {
 }
 
 // scanSums is the scan of a group that is only added up.
-func (c *samplers) scanSums(g group) []scanned {
+func (c *samplers) scanSums(g group) []scanned { return c.scanSumsOf(g, c.records(&g)) }
+
+func (c *samplers) scanSumsOf(g group, record func(i int) rowRecord) []scanned {
 	if !c.sumsApart() {
-		return c.scan(g)
+		return c.scanOf(g, c.base, record)
 	}
 	g.bare = true
-	return c.scanBy(g, c.sum.base)
+	return c.scanOf(g, c.sum.base, record)
 }
 
 // summed are a group's elements with what is added up of their tokens.

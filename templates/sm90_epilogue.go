@@ -105,6 +105,10 @@ func (c *consumer) epilogue(t tiles) {
 
 // sumGroups adds the tile up in a pass of its own.
 func (c *consumer) sumGroups(t tiles) {
+	if c.straightSums() {
+		c.sumTile(t)
+		return
+	}
 	every := c.f.B32("groups")
 	c.f.MovB32(every, ptx.Imm(1<<(len(c.acc)/perGroup)-1))
 	c.eachGroup(t, every, "sum_group", func(g group) { c.addUpAll(g, c.scanSums(g)) })

@@ -1,0 +1,150 @@
+package templates
+
+import (
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// A tile that a warpgroup has to itself is added up in straight code: a column's tokens of all products are added before lanes
+// join theirs, so that a third of the exchanges is left, and nothing waits for the group before. The last tile's sums are what a
+// launch is longer for.
+
+// mostStraight is the columns up to which it is: what is added up stays in registers until the references are known to hold.
+const mostStraight = 64
+
+// straightSums reports whether tiles are added up so: what takes loads, or many instructions, has no registers left for it.
+func (c *consumer) straightSums() bool {
+	return c.t.PingPong && c.t.N <= mostStraight && (c.cheap() || c.sumsApart())
+}
+
+// columnRun is neighbouring groups of 16 columns whose columns are shared out among all lanes that have tokens of them.
+type columnRun struct {
+	first, groups int
+	own           ptx.B32  // address of the references of the column that the lane keeps, short of the storage's offset
+	keeps         ptx.Pred // it keeps one
+	total         ptx.F32  // what its tokens of the tile come to
+}
+
+// sumTile adds the tile up. Where an exponent stands too far above its reference, the references are raised, group by group, and
+// all is added once more: nothing has been stored.
+func (c *consumer) sumTile(of tiles) {
+	f := c.f
+	var parts []*tile
+	for p := range c.products() {
+		parts = append(parts, of.at(p))
+	}
+	raised := f.B32("raised")
+	f.MovB32(raised, ptx.Imm(0))
+	runs := c.runs()
+	again, settled := f.Here("add_tile"), f.Label("tile_added")
+	var most []ptx.F32
+	for _, r := range runs {
+		most = append(most, c.addRun(r, parts))
+	}
+	high, any := f.Pred("high"), f.Pred("any")
+	f.SetpF32(ptx.GT, high, joined(f, "most", most, func(d, x, y ptx.F32) { f.MaxF32(d, x, y) }), ptx.F32Imm(ir.SumLimit)) // not for NaN
+	f.SetpAndU32(ptx.EQ, high, raised, ptx.Imm(0), high)
+	f.VoteSyncAnyPred(any, high, ptx.Imm(fullWarp))
+	f.Bra(settled).IfNot(any)
+	every := f.B32("groups")
+	f.MovB32(every, ptx.Imm(1<<(len(c.acc)/perGroup)-1))
+	c.eachGroup(of, every, "raise_group", func(g group) { c.raiseReferences(g, c.scanSums(g)) })
+	f.MovB32(raised, ptx.Imm(1))
+	f.Bra(again)
+	f.Place(settled)
+	for _, r := range runs {
+		at := r.own.Off(c.plan.Storage.Sums + sumBytes*c.t.N)
+		sum := f.F32("sum")
+		f.MovF32(sum, ptx.F32Imm(0))
+		f.LdSharedF32(sum, at).If(r.keeps)
+		f.AddF32(sum, sum, r.total, ptx.RN)
+		f.StSharedF32(at, sum).If(r.keeps)
+	}
+}
+
+// runs cuts the tile's columns into pairs of groups, in which each lane keeps one column, and what is left.
+func (c *consumer) runs() (runs []*columnRun) {
+	f, across := c.f, c.t.N/tiling.CodeGroup
+	for first := 0; first < across; first += 2 {
+		r := &columnRun{first: first, groups: min(2, across-first), own: f.B32("own"), keeps: c.sums.keeps, total: f.F32("run_total")}
+		place := f.B32("own_place")
+		f.MovB32(place, c.sums.row)
+		if r.groups == 2 {
+			r.keeps = f.Pred("keeps_pair")
+			f.SetpB32(ptx.EQ, r.keeps, c.lane, c.lane)
+			c.ownOfEight(place)
+		}
+		f.AddU32(place, place, c.sums.base)
+		f.MadLoU32(r.own, c.colInN, ptx.Imm(sumBytes), place)
+		f.AddU32(r.own, r.own, ptx.Imm(sumBytes*tiling.CodeGroup*first))
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// ownOfEight sets place to 4 times the column that fold leaves a lane of eight elements: the two of every block of 8 columns.
+func (c *consumer) ownOfEight(place ptx.B32) {
+	f, element, odd := c.f, c.f.B32("own_element"), c.f.B32()
+	f.ShrU32(element, c.lane, ptx.Imm(2))
+	f.AndB32(odd, element, ptx.Imm(1))
+	f.ShrU32(element, element, ptx.Imm(1))
+	f.MadLoU32(element, element, ptx.Imm(8), odd)
+	f.ShlB32(place, element, ptx.Imm(2))
+}
+
+// addRun adds up a run's tokens, and returns the largest exponent.
+func (c *consumer) addRun(r *columnRun, parts []*tile) ptx.F32 {
+	f := c.f
+	plus := func(d, x, y ptx.F32) { f.AddF32(d, x, y, ptx.RN) }
+	var totals, most []ptx.F32
+	for a := r.first; a < r.first+r.groups; a++ {
+		exponents, largest := c.columnExponents(a, parts)
+		most = append(most, largest)
+		for _, column := range exponents {
+			var powers []ptx.F32
+			for _, x := range column {
+				powers = append(powers, lower(f, c.sum.power, inputs{f: map[ir.Input]ptx.F32{ir.InExponent: x}}))
+			}
+			totals = append(totals, joined(f, "powers", powers, plus))
+		}
+	}
+	f.MovF32(r.total, c.sums.fold(f, c.lane, totals, plus))
+	return joined(f, "most", most, func(d, x, y ptx.F32) { f.MaxF32(d, x, y) })
+}
+
+// columnExponents are the exponents of the tokens of all products in each of the thread's columns of a group of 16, and the largest.
+func (c *consumer) columnExponents(across int, parts []*tile) (columns [][]ptx.F32, most ptx.F32) {
+	f, groups := c.f, c.t.N/tiling.CodeGroup
+	var all, scales, references []ptx.F32
+	var record func(i int) rowRecord
+	for p, t := range parts {
+		at := (p*groups + across) * perGroup
+		g := c.groupOf(t, c.acc[at:at+perGroup], c.colInN, c.codeAddress())
+		g.first, g.codes = across*tiling.CodeGroup, (p*groups+across)*codeRun
+		if p == 0 {
+			scales = c.columnValues(g, c.at(g.columns, sumBytes), c.plan.Storage.Scales, c.scaledSums())
+			pairs := f.B32("columns_pairs")
+			f.MadLoU32(pairs, g.columns, ptx.Imm(sumBytes), c.sums.base)
+			references = c.columnValues(g, pairs, c.plan.Storage.Sums, true)
+			columns, record = make([][]ptx.F32, g.elements), once(c.records(&g))
+		}
+		exponents, largest := c.exponents(c.scanSumsOf(g, record), scales, references)
+		for i := range columns {
+			columns[i] = append(columns[i], exponents[i]...)
+		}
+		all = append(all, largest)
+	}
+	return columns, joined(f, "most", all, func(d, x, y ptx.F32) { f.MaxF32(d, x, y) })
+}
+
+// once remembers what was loaded.
+func once(load func(i int) rowRecord) func(i int) rowRecord {
+	loaded := map[int]rowRecord{}
+	return func(i int) rowRecord {
+		if _, ok := loaded[i]; !ok {
+			loaded[i] = load(i)
+		}
+		return loaded[i]
+	}
+}
