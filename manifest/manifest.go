@@ -459,8 +459,8 @@ const (
 // Slots is the parameter that says for each row which set of parameters it takes.
 const Slots = "slots"
 
-// PartialsBytes returns the bytes of scratch that a launch of some CTAs over a batch needs: a record (PartialBytes) for each
-// CTA and row, or 0 if the kernel has no use for it. Launches that overlap need one each.
+// PartialsBytes returns the bytes of scratch that a launch of some CTAs over a batch needs: PartialBytes for each CTA and row, or 0 if
+// the kernel has no use for it. Launches that overlap need one each.
 func (k *Kernel) PartialsBytes(batch, ctas int) int {
 	if k.Param(Partials) == nil {
 		return 0
@@ -468,13 +468,19 @@ func (k *Kernel) PartialsBytes(batch, ctas int) int {
 	return PartialBytes(k.Param(LogProb) != nil) * batch * ctas
 }
 
-// PartialBytes is the size of one CTA's partial sum of a row: a reference and a sum, float32 both; for log-probabilities the
-// id of the row's best token, if the CTA had it, and its score without noise follow.
+// PairBytes is the size of one CTA's partial sum of a row, a reference and a sum, float32 both. NotedBytes is that of the score without
+// noise of the row's best token, if the CTA had it; where there are any they lie behind all the pairs.
+const (
+	PairBytes  = 8
+	NotedBytes = 4
+)
+
+// PartialBytes is the scratch of a CTA and a row: a pair, and for log-probabilities what is noted.
 func PartialBytes(logProb bool) int {
 	if logProb {
-		return 16
+		return PairBytes + NotedBytes
 	}
-	return 8
+	return PairBytes
 }
 
 // Parameters that point into the workspace of a launch.

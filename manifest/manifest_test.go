@@ -187,7 +187,7 @@ func TestLogProbs(t *testing.T) {
 	k := sample()
 	k.Params, k.Outputs, k.LogProbMode = append(append(k.Params, sums...), logProbs), append(k.Outputs, "lse", "logprob"), "raw"
 	require.NoError(t, k.Validate())
-	require.Equal(t, 16*16*132, k.PartialsBytes(16, 132), "beside the pair, an id and a score")
+	require.Equal(t, 12*16*132, k.PartialsBytes(16, 132), "beside the pair, a score")
 	k.Params[5].Access = "read"
 	require.ErrorContains(t, k.Validate(), "outputs is")
 }

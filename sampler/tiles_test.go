@@ -12,11 +12,11 @@ import (
 	"github.com/fsgen/fsgen/tiling"
 )
 
-// Every way to walk the vocabulary gives the same tokens: low tiles at its end, clusters, warpgroups that take turns, more
+// Every way to walk the vocabulary gives the same tokens and log-probabilities: low tiles at its end, clusters, warpgroups that take turns, more
 // columns than one, rings deeper than an item.
 func TestSimulatedTiles(t *testing.T) {
 	for arch, tiles := range map[string][]string{
-		"sm_90": {"m192n32k64s7c1", "m128n16k64s12c1", "m64n64k64s3c2", "m192n32k64s5c2b", "m128n32k64s4c1p", "m128n64k64s6c2p",
+		"sm_90": {"m192n32k64s7c1", "m128n16k64s11c1", "m64n64k64s3c2", "m192n32k64s5c2b", "m128n32k64s4c1p", "m128n64k64s6c2p",
 			"m128n32k64s5c2bp", "m64n64k64s3c1p", "m192n32k64s7c1p", "m192n16k64s4c1p"},
 		"sm_100": {"m128n32k64s5c1", "m128n64k64s4c2"},
 	} {
@@ -51,7 +51,7 @@ func checkTile(t *testing.T, arch string, dev *Device, rng *rand.Rand, shape [3]
 	if layout == Packed {
 		kind = ir.Grouped
 	}
-	var want []int32
+	var want *Result
 	cpu, err := Open("cpu")
 	require.NoError(t, err)
 	defer cpu.Close()
@@ -61,7 +61,7 @@ func checkTile(t *testing.T, arch string, dev *Device, rng *rand.Rand, shape [3]
 	}{{cpu, tiling.Tile{}}, {dev, tile}} {
 		head, err := run.dev.LoadHead(t.Context(), Weights{Source: pooledRows{w, d}, Vocab: v, Hidden: d, Layout: layout})
 		require.NoError(t, err, what)
-		plan, err := head.Plan(t.Context(), Spec{Chain: ir.Chain{Temperature: true}, Sampler: kind, MaxBatch: batch, Tile: run.tile})
+		plan, err := head.Plan(t.Context(), Spec{Chain: ir.Chain{Temperature: true}, Sampler: kind, LogProb: ir.ProcessedLogProb, MaxBatch: batch, Tile: run.tile})
 		require.NoError(t, err, what)
 		temps := make([]float32, batch)
 		for i := range temps {
@@ -73,9 +73,12 @@ func checkTile(t *testing.T, arch string, dev *Device, rng *rand.Rand, shape [3]
 		r, err := plan.Sample(t.Context(), hidden, Rows{Seeds: seeds, Positions: []uint64{5}, Temperature: temps})
 		require.NoError(t, err, what)
 		if want == nil {
-			want = r.Tokens
+			want = r
 		}
-		require.Equal(t, want, r.Tokens, what)
+		require.Equal(t, want.Tokens, r.Tokens, what)
+		for i, x := range want.LogProbs { // which the CTA that had the token has noted
+			nearLogProb(t, x, r.LogProbs[i], 1e-5, "%s: row %d", what, i)
+		}
 		require.NoError(t, plan.Close())
 		require.NoError(t, head.Close())
 	}

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
 )
 
@@ -91,72 +92,58 @@ func (c *samplers) clearWinners(inTile ptx.B32) {
 // warps is the warps that sample.
 func (c *samplers) warps() int { return c.plan.Pipeline.Samplers / warpSize }
 
-// noted is the id that a row's key names, and what a warp of this CTA has noted of it: noID and NaN if none has, since another
-// CTA had the token.
-func (c *samplers) noted(inTile ptx.B32, key ptx.B64) []ptx.B32 {
+// noted is what a warp of this CTA has noted of the token that a row's key names: NaN if none has, since another CTA had the token.
+func (c *samplers) noted(inTile ptx.B32, key ptx.B64) ptx.B32 {
 	f := c.f
-	low, high, id := f.B32("key_low"), f.B32("key_high"), f.B32("best_id")
+	low, high, id, z := f.B32("key_low"), f.B32("key_high"), f.B32("best_id"), imm(c.f, floatNaN)
 	f.MovUnpackB64(low, high, key)
 	f.NotB32(id, low)
-	out := []ptx.B32{imm(f, noID), imm(f, floatNaN)}
 	at := c.at(inTile, winnerBytes)
 	for warp := range c.warps() {
 		have, is := f.NewB32s("noted", 2), f.Pred("is_best")
 		f.LdSharedV2B32(have, at.Off(c.plan.Storage.Winners+c.plan.Storage.Own*warp))
 		f.SetpB32(ptx.EQ, is, have[0], id)
-		for i := range out {
-			f.SelpB32(out[i], have[i], out[i], is)
-		}
+		f.SelpB32(z, have[1], z, is)
 	}
-	return out
+	return z
 }
 
-// found is a token that the last CTA looks for among the partial sums of a row: a lane has its score if it is among those
-// that it joined.
+// found is a row's token: the id that its key names, and what the CTA that had it has noted, NaN if the key names none.
 type found struct {
-	id, z ptx.B32
-	here  ptx.Pred
+	id ptx.B32
+	z  ptx.F32
 }
 
-// seek begins the search for a row's token.
+// seek loads the token of a row, from the place of the CTA that had it.
 func (c *samplers) seek(row ptx.B32) *found {
 	if !c.logProbs() {
 		return nil
 	}
 	f := c.f
 	key, low, high, addr := f.B64("key"), f.B32("key_low"), f.B32("key_high"), f.B64()
-	s := &found{f.B32("token"), f.B32("token_score"), f.Pred("found")}
+	s, there := &found{f.B32("token"), f.F32("token_score")}, f.Pred("names_token")
 	f.MadWideU32(addr, row, ptx.Imm(8), c.keys)
 	f.LdGlobalB64(key, addr, ptx.RelaxedGPU)
 	f.MovUnpackB64(low, high, key)
 	f.NotB32(s.id, low)
+	f.SetpU32(ptx.LT, there, s.id, c.vocab)
 	f.MovB32(s.z, ptx.Imm(floatNaN))
-	f.SetpB32(ptx.NE, s.here, c.lane, c.lane)
+	f.LdGlobalF32(s.z, c.notedAddr(row, c.ctaOf(row, s.id))).If(there)
 	return s
 }
 
-// look looks at one CTA's record.
-func (s *found) look(f *ptx.Func, id, z ptx.B32) {
-	is := f.Pred("is_token")
-	f.SetpB32(ptx.EQ, is, id, s.id)
-	f.MovB32(s.z, z).If(is)
-	f.OrPred(s.here, s.here, is)
-}
-
-// share gives the lanes of a row what one of them has found.
-func (s *found) share(f *ptx.Func, lane ptx.B32, rowLanes int) ptx.F32 {
-	lanes, first, mine, at, z := f.B32("finders"), f.B32(), f.B32("row_lanes"), f.B32("finder"), f.F32("token_score")
-	f.VoteSyncBallotB32(lanes, s.here, ptx.Imm(fullWarp))
-	f.AndB32(first, lane, ptx.Imm(warpSize-rowLanes))
-	f.ShlB32(mine, imm(f, int64(1)<<rowLanes-1), first)
-	f.AndB32(lanes, lanes, mine)
-	f.BrevB32(at, lanes)
-	f.ClzB32(at, at)
-	none := f.Pred("none_found")
-	f.SetpU32(ptx.EQ, none, lanes, ptx.Imm(0))
-	f.MovB32(at, first).If(none) // who has found nothing has NaN
-	f.ShflSyncIdxB32(z, s.z, at, ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
-	return z
+// notedAddr is where a CTA leaves what it has noted of a row: behind the partial sums of all rows.
+func (c *samplers) notedAddr(row, cta ptx.B32) ptx.B64 {
+	f := c.f
+	index, ctas, addr := f.B32(), f.B32("ctas"), f.B64("noted_addr")
+	f.MovB32(ctas, ptx.NctaidX)
+	f.MadLoU32(index, row, ctas, cta)
+	f.MadWideU32(addr, index, ptx.Imm(manifest.NotedBytes), c.partials)
+	f.MulLoU32(ctas, ctas, c.batch)
+	pairs := f.B64()
+	f.MulWideU32(pairs, ctas, ptx.Imm(manifest.PairBytes))
+	f.AddU64(addr, addr, pairs)
+	return addr
 }
 
 // writeLogProb writes the log-probability of a row's token, whatever the row's status.
@@ -175,23 +162,4 @@ func (c *samplers) logProbOf(total pair, tau, scale, z ptx.F32) ptx.F32 {
 	}
 	return lower(f, c.sum.logProb, inputs{f: map[ir.Input]ptx.F32{
 		ir.InBase: z, ir.InLargest: total.largest, ir.InMass: total.sum, ir.InScale: scale, ir.InTop: above}})
-}
-
-// loadNoted loads a CTA's pair of a row and the token beside it, where there is one.
-func (c *samplers) loadNoted(p pair, addr ptx.B64, there ptx.Pred) (record []ptx.B32) {
-	f := c.f
-	record = f.NewB32s("partial", 4)
-	f.MovB32(record[0], p.largest)
-	f.MovB32(record[1], p.sum)
-	f.MovB32(record[2], ptx.Imm(noID))
-	f.MovB32(record[3], ptx.Imm(floatNaN))
-	f.LdGlobalV4B32(record, addr).If(there)
-	return record
-}
-
-// lookAt takes the pair of a record that was loaded, and looks at the token.
-func (s *found) lookAt(f *ptx.Func, p pair, record []ptx.B32) {
-	f.MovB32(p.largest, record[0])
-	f.MovB32(p.sum, record[1])
-	s.look(f, record[2], record[3])
 }

@@ -89,12 +89,7 @@ func (c *samplers) publishSums(inTile, row ptx.B32, key ptx.B64, active ptx.Pred
 	cta := f.B32("cta")
 	f.MovB32(cta, ptx.CtaidX)
 	if c.logProbs() {
-		record := f.NewB32s("partial", 2)
-		f.MovB32(record[0], total.largest)
-		f.MovB32(record[1], total.sum)
-		record = append(record, c.noted(inTile, key)...)
-		f.StGlobalV4B32(c.partial(row, cta), record).If(active)
-		return
+		f.StGlobalB32(c.notedAddr(row, cta), c.noted(inTile, key)).If(active)
 	}
 	f.StGlobalV2F32(c.partial(row, cta), []ptx.F32{total.largest, total.sum}).If(active)
 }
@@ -105,21 +100,16 @@ func (c *samplers) partial(row, cta ptx.B32) ptx.B64 {
 	index, ctas, addr := f.B32(), f.B32("ctas"), f.B64("partial_addr")
 	f.MovB32(ctas, ptx.NctaidX)
 	f.MadLoU32(index, row, ctas, cta)
-	f.MadWideU32(addr, index, ptx.Imm(manifest.PartialBytes(c.logProbs())), c.partials)
+	f.MadWideU32(addr, index, ptx.Imm(manifest.PairBytes), c.partials)
 	return addr
 }
 
 // rowLanes is how many lanes join a row's partial sums, so that a warp has several rows on their way at a time: as few as have the
 // registers for a round that serves 132 CTAs.
-func (c *samplers) rowLanes() int {
-	if c.logProbs() {
-		return 8
-	}
-	return 4
-}
+const rowLanes = 4
 
 // partialsAtOnce is the partial sums that a lane has on their way at a time.
-func (c *samplers) partialsAtOnce() int { return 132/c.rowLanes() + 1 }
+const partialsAtOnce = 132/rowLanes + 1
 
 // writeSums is the last CTA's: some lanes of a warp join a row's partial sums, in a fixed order, and write what is asked for.
 func (c *samplers) writeSums() {
@@ -131,7 +121,7 @@ func (c *samplers) writeSums() {
 	}
 	start, past, done := f.B32("sum_rows"), f.Pred("past"), f.Label("sums_written")
 	f.ShrU32(start, c.thread, ptx.Imm(5))
-	f.MulLoU32(start, start, ptx.Imm(warpSize/c.rowLanes()))
+	f.MulLoU32(start, start, ptx.Imm(warpSize/rowLanes))
 	loop := f.Here("sum_rows")
 	f.SetpU32(ptx.GE, past, start, c.batch)
 	f.Bra(done).If(past)
@@ -143,7 +133,7 @@ func (c *samplers) writeSums() {
 		f.Bra(next).IfNot(any)
 	}
 	tau, scale, token, total := c.joinPartials(row)
-	for step := c.rowLanes() / 2; step > 0; step /= 2 {
+	for step := rowLanes / 2; step > 0; step /= 2 {
 		other := pair{f.F32(), f.F32()}
 		f.ShflSyncBflyB32(other.largest, total.largest, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
 		f.ShflSyncBflyB32(other.sum, total.sum, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
@@ -156,12 +146,11 @@ func (c *samplers) writeSums() {
 		c.writeLogSum(out, row, total, tau, first)
 	}
 	if token != nil {
-		noted := token.share(f, c.lane, c.rowLanes())
-		c.writeLogProb(row, total, tau, scale, c.summedOf(row, noted), first)
-		c.writeRankKey(row, token.id, noted, first)
+		c.writeLogProb(row, total, tau, scale, c.summedOf(row, token.z), first)
+		c.writeRankKey(row, token.id, token.z, first)
 	}
 	f.Place(next)
-	f.AddU32(start, start, ptx.Imm(c.plan.Pipeline.Samplers/c.rowLanes()))
+	f.AddU32(start, start, ptx.Imm(c.plan.Pipeline.Samplers/rowLanes))
 	f.Bra(loop)
 	f.Place(done)
 	c.sync()
@@ -173,9 +162,9 @@ func (c *samplers) sumRow(start ptx.B32) (row ptx.B32, first ptx.Pred) {
 	f := c.f
 	last, place := f.B32(), f.B32()
 	row, first = f.B32("sum_row"), f.Pred("first_lane")
-	f.ShrU32(row, c.lane, ptx.Imm(bits.TrailingZeros(uint(c.rowLanes()))))
+	f.ShrU32(row, c.lane, ptx.Imm(bits.TrailingZeros(uint(rowLanes))))
 	f.AddU32(row, row, start)
-	f.AndB32(place, c.lane, ptx.Imm(c.rowLanes()-1))
+	f.AndB32(place, c.lane, ptx.Imm(rowLanes-1))
 	f.SetpU32(ptx.EQ, first, place, ptx.Imm(0))
 	f.SetpAndU32(ptx.LT, first, row, c.batch, first)
 	f.SubU32(last, c.batch, ptx.Imm(1))
@@ -217,15 +206,15 @@ func (c *samplers) sumConstants(row ptx.B32) (tau, scale ptx.F32) {
 	return tau, c.rowScale(tau)
 }
 
-// joinPartials joins a lane's share of a row's partial sums and looks among them for the row's token. The first
-// round is on its way before anything is computed.
+// joinPartials joins a lane's share of a row's partial sums and looks up the row's token. The first round is on its way before
+// anything is computed.
 func (c *samplers) joinPartials(row ptx.B32) (tau, scale ptx.F32, token *found, total pair) {
 	f := c.f
 	has, cta, ctas := c.contributors(row), f.B32("cta"), f.B32("ctas")
 	f.MovB32(ctas, ptx.NctaidX)
-	f.AndB32(cta, c.lane, ptx.Imm(c.rowLanes()-1))
+	f.AndB32(cta, c.lane, ptx.Imm(rowLanes-1))
+	parts := c.loadPartials(row, cta, ctas, has)
 	token = c.seek(row)
-	parts := c.loadPartials(row, cta, ctas, has, token)
 	tau, scale = c.sumConstants(row)
 	first := c.join(scale, parts...)
 	total = pair{f.F32("largest"), f.F32("sum")}
@@ -233,12 +222,12 @@ func (c *samplers) joinPartials(row ptx.B32) (tau, scale ptx.F32, token *found, 
 	f.MovF32(total.sum, first.sum)
 
 	more, end, start, place := f.Pred("more"), f.Label("partials_joined"), f.B32("first_cta"), f.B32("row_lane")
-	f.AndB32(place, c.lane, ptx.Imm(c.rowLanes()-1))
+	f.AndB32(place, c.lane, ptx.Imm(rowLanes-1))
 	loop := f.Here("join_partials")
 	f.SubU32(start, cta, place)
 	f.SetpU32(ptx.LT, more, start, ctas)
 	f.Bra(end).IfNot(more)
-	sum := c.join(scale, append([]pair{total}, c.loadPartials(row, cta, ctas, has, token)...)...)
+	sum := c.join(scale, append([]pair{total}, c.loadPartials(row, cta, ctas, has)...)...)
 	f.MovF32(total.largest, sum.largest)
 	f.MovF32(total.sum, sum.sum)
 	f.Bra(loop)
@@ -247,22 +236,14 @@ func (c *samplers) joinPartials(row ptx.B32) (tau, scale ptx.F32, token *found, 
 }
 
 // loadPartials loads one round of a row's partial sums, and moves cta behind them.
-func (c *samplers) loadPartials(row, cta, ctas ptx.B32, has func(cta ptx.B32) ptx.Pred, token *found) (parts []pair) {
+func (c *samplers) loadPartials(row, cta, ctas ptx.B32, has func(cta ptx.B32) ptx.Pred) (parts []pair) {
 	f := c.f
-	var records [][]ptx.B32
-	for range c.partialsAtOnce() {
+	for range partialsAtOnce {
 		p, there := emptyPair(f), has(cta)
 		f.SetpAndU32(ptx.LT, there, cta, ctas, there)
-		if token != nil {
-			records = append(records, c.loadNoted(p, c.partial(row, cta), there))
-		} else {
-			f.LdGlobalV2F32([]ptx.F32{p.largest, p.sum}, c.partial(row, cta)).If(there)
-		}
-		f.AddU32(cta, cta, ptx.Imm(c.rowLanes()))
+		f.LdGlobalV2F32([]ptx.F32{p.largest, p.sum}, c.partial(row, cta)).If(there)
+		f.AddU32(cta, cta, ptx.Imm(rowLanes))
 		parts = append(parts, p)
-	}
-	for i, record := range records {
-		token.lookAt(f, parts[i], record)
 	}
 	return parts
 }
@@ -296,4 +277,38 @@ func (c *samplers) contributors(row ptx.B32) func(cta ptx.B32) ptx.Pred {
 		}
 		return has
 	}
+}
+
+// ctaOf is the CTA that has had a token of a row: items turned round (skeleton.item).
+func (c *samplers) ctaOf(row, id ptx.B32) ptx.B32 {
+	f, p := c.f, c.parts
+	column, tile, rows, group, before, low := f.B32("row_column"), f.B32("token_tile"), f.B32("tile_rows"), f.B32("tile_group"), f.B32(), f.Pred("low_tile")
+	rank := imm(f, 0)
+	f.DivU32(column, row, ptx.Imm(c.t.N))
+	f.MulLoU32(before, p.many, p.tall)
+	f.MulLoU32(before, before, ptx.Imm(c.down()))
+	f.SetpU32(ptx.GE, low, id, before)
+	f.MovB32(tile, id)
+	f.MovB32(rows, p.tall)
+	f.MovB32(group, ptx.Imm(0))
+	f.SubU32(tile, id, before).If(low)
+	f.MovB32(rows, p.low).If(low)
+	f.MovB32(group, p.many).If(low)
+	f.DivU32(tile, tile, rows)
+	switch {
+	case c.t.Split:
+		f.AndB32(rank, column, ptx.Imm(c.t.Cluster-1))
+		f.DivU32(column, column, ptx.Imm(c.t.Cluster))
+	case c.t.Cluster > 1:
+		f.AndB32(rank, tile, ptx.Imm(c.t.Cluster-1))
+		f.DivU32(tile, tile, ptx.Imm(c.t.Cluster))
+	}
+	f.AddU32(group, group, tile)
+	f.MadLoU32(group, column, c.groups, group)
+	turns, cta := f.B32("turns"), f.B32("token_cta")
+	f.DivU32(turns, group, c.stride)
+	f.MulLoU32(turns, turns, c.stride)
+	f.SubU32(group, group, turns)
+	f.MadLoU32(cta, group, ptx.Imm(c.t.Cluster), rank)
+	return cta
 }
