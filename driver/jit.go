@@ -9,11 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 )
-
-// compiler has one compilation at a time, of any context and by any road.
-var compiler sync.Mutex
 
 // JITOptions are what the driver's compiler is told. The zero value is its defaults.
 type JITOptions struct {

@@ -30,7 +30,7 @@ func (c *Context) CompilePTX(ptx []byte, o JITOptions) (*Image, error) {
 		return nil, err
 	}
 	defer j.close() // after the linker, which may write to the logs until it is destroyed
-	cubin, err := c.primary.linkAlone(j, ptx)
+	cubin, err := c.primary.linkOnThread(j, ptx)
 	path := dump(ptx, j.infoLog, j.errLog)
 	if err != nil {
 		return nil, c.dev.drv.compileError(err, j.errLog, ptx, path)
@@ -38,12 +38,10 @@ func (c *Context) CompilePTX(ptx []byte, o JITOptions) (*Image, error) {
 	return &Image{Cubin: cubin, Log: j.infoLog}, nil
 }
 
-// linkAlone has one compilation at a time, and on one thread from beginning to end: the linker keeps part of its state with the thread
-// that called it. A goroutine may change threads between two calls, and the driver (580.159.04) crashes in the second, or in a later
-// compilation on the first thread (docs/NOTES.md, section 13).
-func (p *primary) linkAlone(j *jitSession, ptx []byte) ([]byte, error) {
-	compiler.Lock()
-	defer compiler.Unlock()
+// linkOnThread has a compilation on one thread from beginning to end: the linker keeps part of its state with the thread that called
+// it. A goroutine may change threads between two calls, and the driver (580.159.04) crashes in the second, or in a later compilation
+// on the first thread (docs/NOTES.md, section 13). Compilations side by side, each on its thread, are fine.
+func (p *primary) linkOnThread(j *jitSession, ptx []byte) ([]byte, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return p.link(j, ptx)

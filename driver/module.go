@@ -27,9 +27,7 @@ func (c *Context) LoadPTX(ptx []byte, o JITOptions) (*Module, error) {
 		return nil, err
 	}
 	defer freeBlock(block)
-	compiler.Lock()
 	m, info, errs, err := c.load(block, o)
-	compiler.Unlock()
 	path := dump(ptx, info, errs)
 	if err != nil {
 		return nil, c.dev.drv.compileError(err, errs, ptx, path)
