@@ -311,8 +311,8 @@ var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 	return emit(rs)
 })
 
-// drawsCorpus is kernels of rows that draw several tokens, of both kinds: with as little to do as there can be and with all, where
-// warpgroups take turns, where registers are fewest, and of further passes.
+// drawsCorpus is kernels of rows that draw several tokens, of both kinds, that filters narrow or not: with as little to do as there can
+// be and with all, where warpgroups take turns, where registers are fewest, and of further passes.
 var drawsCorpus = sync.OnceValues(func() (corpus, error) {
 	const all = "scale=0.5,softcap=30,bias=rows,mask,temperature"
 	var rs []Request
@@ -323,18 +323,29 @@ var drawsCorpus = sync.OnceValues(func() (corpus, error) {
 		chain   string
 		kind    ir.Draws
 		further bool
+		narrow  string
+		logProb ir.LogProb
 	}{
-		{arch.SM90, "", 8, "none", ir.WithReplacement, false},
-		{arch.SM90, "", 64, all, ir.WithReplacement, false},
-		{arch.SM90, "m128n192k64s4c1", 192, all, ir.WithReplacement, true},
-		{arch.SM90, "", 256, "temperature", ir.WithoutReplacement, true},
-		{arch.SM100, "", 16, all, ir.WithReplacement, false},
-		{arch.SM100, "", 128, "temperature", ir.WithoutReplacement, false},
+		{arch.SM90, "", 8, "none", ir.WithReplacement, false, "", ir.NoLogProb},
+		{arch.SM90, "", 64, all, ir.WithReplacement, false, "", ir.NoLogProb},
+		{arch.SM90, "m128n192k64s4c1", 192, all, ir.WithReplacement, true, "", ir.NoLogProb},
+		{arch.SM90, "", 256, "temperature", ir.WithoutReplacement, true, "", ir.NoLogProb},
+		{arch.SM100, "", 16, all, ir.WithReplacement, false, "", ir.NoLogProb},
+		{arch.SM100, "", 128, "temperature", ir.WithoutReplacement, false, "", ir.NoLogProb},
+		{arch.SM90, "", 64, all, ir.WithReplacement, false, "top-k,top-p,min-p,temperature-last", ir.ProcessedLogProb},
+		{arch.SM90, "", 256, "temperature", ir.WithoutReplacement, false, "top-p", ir.TemperatureLogProb},
+		{arch.SM90, "", 64, all, ir.WithReplacement, true, "top-k,top-p,min-p", ir.ProcessedLogProb},
+		{arch.SM100, "", 16, "temperature", ir.WithReplacement, true, "top-p", ir.TemperatureLogProb},
+		{arch.SM100, "", 256, all, ir.WithoutReplacement, false, "top-k,top-p,min-p", ir.ProcessedLogProb},
 	} {
+		narrow, err := ir.ParseTruncation(x.narrow)
+		if err != nil {
+			return nil, err
+		}
 		r := Request{Arch: x.arch, Computation: computation(ir.Gumbel, x.chain, x.chain == all), Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: x.batch}
 		r.Computation.Draws, r.Computation.MaxDraws, r.Options.Further = x.kind, ir.MaxDraws, x.further
+		r.Computation.Truncation, r.Computation.LogProb, r.Computation.Slots = narrow, x.logProb, x.logProb == ir.ProcessedLogProb
 		if x.tile != "" {
-			var err error
 			if r.Tile, err = tiling.ParseTile(x.tile); err != nil {
 				return nil, err
 			}

@@ -32,6 +32,7 @@ func (c Computation) Summed() Computation {
 		return c
 	}
 	c.Chain, c.Truncation = Chain{Scale: c.Chain.Scale, Softcap: c.Chain.Softcap, Temperature: c.Chain.Temperature && c.LogProb == TemperatureLogProb}, Truncation{}
+	c.Draws, c.MaxDraws = SingleDraw, 0
 	return c
 }
 
@@ -48,7 +49,8 @@ func sumOf(c Chain, tempered bool) Sum {
 }
 
 // DistinctSums lists the distributions that are to be added up of one row, each once: what is asked for, and the mass that top-p is
-// a share of. The log-probabilities of a processed distribution take that of the tokens drawn from, whichever that is.
+// a share of, or beside what is asked for that of which repeated draws are; nothing else takes both, since top-p has these draw from
+// what it keeps. The log-probabilities of a processed distribution take that of the tokens drawn from, whichever that is.
 func (c Computation) DistinctSums() (out []Sum) {
 	add := func(asked bool, s Sum) {
 		if asked && !slices.Contains(out, s) {
@@ -59,6 +61,7 @@ func (c Computation) DistinctSums() (out []Sum) {
 	add(c.LogSumExp, sumOf(c.Chain, true))
 	add(c.LogProb.OfModel(), sumOf(summed, summed.Temperature))
 	add(c.Truncation.TopP, sumOf(c.Chain, !c.Truncation.TemperatureLast))
+	add(c.Draws == WithReplacement && (c.LogSumExp || c.LogProb.OfModel()), sumOf(c.Chain, true))
 	return out
 }
 

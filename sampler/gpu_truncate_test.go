@@ -27,27 +27,13 @@ func TestGPUTruncation(t *testing.T) {
 	dev := gpu(t)
 	rng := rand.New(rand.NewPCG(11, 12))
 	const vocab, hidden = 151936, 64
-	pick := func(xs []float32) float32 { return xs[rng.IntN(len(xs))] }
 	for _, layout := range []Layout{Packed, RowMajor} {
 		for _, spread := range []float64{0.2, 1, 2.5, 6} {
 			w := normals(rng, vocab*hidden, spread/math.Sqrt(hidden))
 			source := Matrix{Data: w, Hidden: hidden}
 			for _, tr := range []ir.Truncation{{TopK: true, TopP: true}, {TopK: true}, {TopP: true}, {MinP: true}, {TopK: true, TopP: true, MinP: true, TemperatureLast: true}} {
 				n := []int{3, 16, 40, 64, 130}[rng.IntN(5)]
-				var rows Rows
-				for range n {
-					rows.Seeds, rows.Positions = append(rows.Seeds, rng.Uint64()), append(rows.Positions, rng.Uint64())
-					rows.Temperature = append(rows.Temperature, pick(warm))
-					if tr.TopK {
-						rows.TopK = append(rows.TopK, topKs[rng.IntN(len(topKs))])
-					}
-					if tr.TopP {
-						rows.TopP = append(rows.TopP, pick(topPs))
-					}
-					if tr.MinP {
-						rows.MinP = append(rows.MinP, pick(minPs))
-					}
-				}
+				rows := narrowedRows(rng, tr, n)
 				spec := Spec{Chain: ir.Chain{Temperature: true}, Truncation: tr, Score: true, MaxBatch: n}
 				h := normals(rng, n*hidden, 1)
 				got := sampleFiltered(t, dev, source, vocab, hidden, layout, spec, h, rows)
@@ -63,6 +49,24 @@ func TestGPUTruncation(t *testing.T) {
 			}
 		}
 	}
+}
+
+// narrowedRows are rows of every temperature and every filter.
+func narrowedRows(rng *rand.Rand, t ir.Truncation, n int) (rows Rows) {
+	for range n {
+		rows.Seeds, rows.Positions = append(rows.Seeds, rng.Uint64()), append(rows.Positions, rng.Uint64())
+		rows.Temperature = append(rows.Temperature, warm[rng.IntN(len(warm))])
+		if t.TopK {
+			rows.TopK = append(rows.TopK, topKs[rng.IntN(len(topKs))])
+		}
+		if t.TopP {
+			rows.TopP = append(rows.TopP, topPs[rng.IntN(len(topPs))])
+		}
+		if t.MinP {
+			rows.MinP = append(rows.MinP, minPs[rng.IntN(len(minPs))])
+		}
+	}
+	return rows
 }
 
 func sampleFiltered(t *testing.T, dev *Device, source RowReader, vocab, hidden int, layout Layout, spec Spec, h []uint16, rows Rows) *Result {
@@ -103,20 +107,7 @@ func TestGPULogProbsUnderTruncation(t *testing.T) {
 			{Truncation: ir.Truncation{TopK: true, MinP: true}, LogProb: ir.RawLogProb},
 			{Truncation: ir.Truncation{TopP: true}, LogProb: ir.TemperatureLogProb, LogSumExp: true},
 		} {
-			var rows Rows
-			for range n {
-				rows.Seeds, rows.Positions = append(rows.Seeds, rng.Uint64()), append(rows.Positions, rng.Uint64())
-				rows.Temperature = append(rows.Temperature, warm[rng.IntN(len(warm))])
-				if spec.Truncation.TopK {
-					rows.TopK = append(rows.TopK, topKs[rng.IntN(len(topKs))])
-				}
-				if spec.Truncation.TopP {
-					rows.TopP = append(rows.TopP, topPs[rng.IntN(len(topPs))])
-				}
-				if spec.Truncation.MinP {
-					rows.MinP = append(rows.MinP, minPs[rng.IntN(len(minPs))])
-				}
-			}
+			rows := narrowedRows(rng, spec.Truncation, n)
 			spec.Chain.Temperature, spec.MaxBatch = true, n
 			got := sampleFiltered(t, dev, source, vocab, hidden, Packed, spec, h, rows)
 			want := sampleFiltered(t, cpu, source, vocab, hidden, RowMajor, spec, h, rows)

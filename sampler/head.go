@@ -136,8 +136,8 @@ type Spec struct {
 	// Slots has rows say which parameters they take (Rows.Slots).
 	Slots bool
 	// Passes is how many passes over the weights a Launch makes, at most, for rows that truncation or several draws leave undecided
-	// after the first: 0 means 3, 2 with top-k alone and for draws without replacement, or 4 with processed log-probabilities beside
-	// top-p or min-p, and 1 none but the first. Those that find no such row end at once. Sample makes as many as it takes.
+	// after the first: 0 means 3, 2 with top-k alone and for draws without replacement, or 4 with processed log-probabilities or draws
+	// with replacement beside top-p or min-p, and 1 none but the first. Those that find no such row end at once. Sample makes as many as it takes.
 	Passes int
 	// MaxBatch is the largest batch to be fast at; larger ones work too. 0 means 64.
 	MaxBatch int

@@ -83,13 +83,14 @@ func TestLogProbsUnderTruncation(t *testing.T) {
 // Rows of equal logits, more than a list holds, are decided, whatever bound their marks come to: exactly the tokens of the lowest ids
 // stay. Greedy ones have no noise to tell them apart, and more tokens at once between two drawn ones than a list takes.
 func TestMoreTiesThanAListHolds(t *testing.T) {
-	const vocab, hidden = 8500, 8
+	const vocab, hidden = 9002, 8
 	for _, c := range []struct {
 		ir.Truncation
 		mode        ir.LogProb
 		temperature float32
+		p           float32
 		passes      int32
-	}{{ir.Truncation{TopK: true}, ir.NoLogProb, 1, 3}, {ir.Truncation{TopP: true}, ir.ProcessedLogProb, 0, 8}} {
+	}{{ir.Truncation{TopK: true}, ir.NoLogProb, 1, 0, 3}, {ir.Truncation{TopP: true}, ir.ProcessedLogProb, 0, 0.5, 8}, {ir.Truncation{TopP: true}, ir.ProcessedLogProb, 1.3, 0.1, 6}} {
 		rows := sampler.Rows{Seeds: []uint64{1}, Positions: []uint64{1}, Temperature: []float32{c.temperature}, Bias: make([]float32, vocab)}
 		for i := range rows.Bias {
 			rows.Bias[i] = 0.3123 // no bound of few bits
@@ -98,7 +99,7 @@ func TestMoreTiesThanAListHolds(t *testing.T) {
 			rows.TopK = []int32{50}
 		}
 		if c.TopP {
-			rows.TopP = []float32{0.5}
+			rows.TopP = []float32{c.p}
 		}
 		spec := sampler.Spec{Chain: ir.Chain{Bias: ir.BiasVector, Temperature: true}, Truncation: c.Truncation, LogProb: c.mode, MaxBatch: 1}
 		weights := sampler.Weights{Source: sampler.Matrix{Data: make([]uint16, vocab*hidden), Hidden: hidden}, Vocab: vocab, Hidden: hidden}

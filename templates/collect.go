@@ -74,11 +74,21 @@ func (c *samplers) narrow(row, slot ptx.B32, r *rowRecord, l rowList, high, low 
 	}
 	d, open, bad, on := c.filtersOf(rowSlot{index: slot}), f.Pred("open"), f.Pred("bad_filter"), f.Pred("listed_row")
 	f.SetpU32(ptx.EQ, open, high, ptx.Imm(keyEmpty))
+	var n ptx.B32
+	var several ptx.Pred
+	if c.several() {
+		var off ptx.Pred
+		n, several, off = c.sig.several.several(f, rowSlot{index: slot})
+		f.OrPred(d.bad, d.bad, off)
+	}
 	f.AndPred(bad, open, d.bad)
 	f.MovB32(high, ptx.Imm(keyFailed)).If(bad)
 	f.MovB32(low, ptx.Imm(int64(ir.StatusBadParameter))).If(bad)
 	f.SetpAndU32(ptx.EQ, on, high, ptx.Imm(keyEmpty), d.narrows)
-	if !listsCold(c.c) {
+	switch {
+	case c.several():
+		c.listEither(l, r.tau, high, d.narrows, on, several, n)
+	case !listsCold(c.c):
 		f.SetpAndF32(ptx.GT, on, r.tau, ptx.F32Imm(0), on)
 	}
 	f.MovB32(l.marks, d.marks).If(on)
@@ -93,6 +103,9 @@ func (c *samplers) narrow(row, slot ptx.B32, r *rowRecord, l rowList, high, low 
 	f.MovF32(r.tau, ptx.F32Imm(0)).If(on)
 	if c.options.Further {
 		c.reopen(row, r, l, high, low)
+		if c.c.Truncation.MinP {
+			c.markListed(l, d)
+		}
 		f.SetpOrU32(ptx.NE, c.lists, l.marks, ptx.Imm(0), c.lists)
 		return r.tau
 	}
@@ -111,19 +124,26 @@ func massNeeded(f *ptx.Func, d filter, listed ptx.Pred) ptx.Pred {
 
 // needsMass is massNeeded of any row.
 func (c *samplers) needsMass(row ptx.B32) ptx.Pred {
-	if c.several() {
+	if c.several() && !c.c.Truncation.TopP {
 		return c.drawsSeveral(row)
 	}
 	f, d, on := c.f, c.filtersOf(c.slotOf(row)), c.f.Pred("listed_row")
 	f.AndPred(on, d.narrows, d.narrows)
-	if c.c.Chain.Temperature {
+	if c.c.Chain.Temperature && !mayListCold(c.c) {
 		f.SetpAndF32(ptx.GT, on, c.temperatureOf(row), ptx.F32Imm(0), on)
 	}
-	return massNeeded(f, d, on)
+	needs := massNeeded(f, d, on)
+	if c.several() {
+		f.OrPred(needs, needs, c.drawsSeveral(row))
+	}
+	return needs
 }
 
 // listsCold reports whether rows at T = 0 have lists: their tokens need no filter, the log-probabilities among what filters keep do.
 func listsCold(c ir.Computation) bool { return c.LogProb == ir.ProcessedLogProb }
+
+// mayListCold reports whether any row at T = 0 that filters narrow has a list.
+func mayListCold(c ir.Computation) bool { return listsCold(c) || c.Draws == ir.WithoutReplacement }
 
 // wantSums notes whether the row is to be added up: for its mass, or for what is told of rows without a list.
 func (c *samplers) wantSums(d filter, high ptx.B32, on ptx.Pred) {
@@ -139,6 +159,33 @@ func (c *samplers) wantSums(d filter, high ptx.B32, on ptx.Pred) {
 		f.NotPred(off, on)
 		f.SetpAndU32(ptx.EQ, tells, high, ptx.Imm(keyEmpty), off)
 		f.OrPred(c.adds, c.adds, tells)
+	}
+}
+
+// tellsSum notes that a row that is open is to be added up, where no filter narrows any and log-probabilities are told.
+func (c *samplers) tellsSum(high ptx.B32) {
+	if c.logProbs() {
+		tells := c.f.Pred("tells_sum")
+		c.f.SetpU32(ptx.EQ, tells, high, ptx.Imm(keyEmpty))
+		c.f.OrPred(c.adds, c.adds, tells)
+	}
+}
+
+// listEither has a row listed by its logits or by its scores, where filters narrow some rows and others draw several tokens: on is set
+// for those that filters narrow.
+func (c *samplers) listEither(l rowList, tau ptx.F32, high ptx.B32, narrows, on, several ptx.Pred, n ptx.B32) {
+	f, open := c.f, c.f.Pred("open")
+	f.SetpU32(ptx.EQ, open, high, ptx.Imm(keyEmpty))
+	byLogit, byScore := listing(f, c.c, narrows, several, tau)
+	f.AndPred(on, byLogit, open)
+	f.AndPred(byScore, byScore, open)
+	f.MovB32(l.marks, marksOf(f, n)).If(byScore)
+	f.MovB32(l.wanted, n).If(byScore)
+	if !c.options.Further {
+		f.OrPred(c.lists, c.lists, byScore)
+	}
+	if c.addsSome() && c.c.Draws == ir.WithReplacement {
+		f.OrPred(c.adds, c.adds, byScore)
 	}
 }
 
@@ -198,7 +245,7 @@ func (c *samplers) listTemperature(row ptx.B32) ptx.F32 {
 		return one
 	}
 	t := c.temperatureOf(row)
-	if listsCold(c.c) {
+	if mayListCold(c.c) {
 		t = c.sumTau(t)
 	}
 	if !tellsTempered(c.c) {
@@ -211,7 +258,7 @@ func (c *samplers) listTemperature(row ptx.B32) ptx.F32 {
 func (c *samplers) listTau(row ptx.B32, t, tau ptx.F32) ptx.F32 {
 	f := c.f
 	d, on, sumTau := c.filtersOf(c.slotOf(row)), f.Pred("listed_row"), f.F32("sum_tau")
-	if listsCold(c.c) {
+	if mayListCold(c.c) { // the temperature of a row at T = 0 is 1 with a list and without
 		f.AndPred(on, d.narrows, d.narrows)
 	} else {
 		f.SetpAndF32(ptx.GT, on, t, ptx.F32Imm(0), d.narrows)
@@ -304,6 +351,8 @@ func (c *samplers) addFloor(m floorMarks, g group, i int, e *scanned, least ptx.
 	switch {
 	case c.options.Further:
 		top, some = c.floorOf(column, top, least, some, floored)
+	case c.several() && c.c.Truncation.Any():
+		top, some = c.floorOfEither(e, top, least, some, floored)
 	case c.several(): // listed by scores
 		top = least
 		f.AndPred(some, some, floored)
@@ -314,6 +363,17 @@ func (c *samplers) addFloor(m floorMarks, g group, i int, e *scanned, least ptx.
 	f.SetpU32(ptx.EQ, mine, m.place, ptx.Imm(i%c.blocks.lanes()))
 	f.MovF32(m.value, largest).If(mine)
 	f.MovB32(m.column, column).If(mine)
+}
+
+// floorOfEither is the largest logit of an element whose row is listed by logits, and else the floor of its score.
+func (c *samplers) floorOfEither(e *scanned, top, least ptx.F32, some, floored ptx.Pred) (value ptx.F32, marked ptx.Pred) {
+	f, byLogit := c.f, c.f.Pred("by_logit")
+	value, marked = f.F32("marked"), f.Pred("marked")
+	f.SetpF32(ptx.EQ, byLogit, e.record.tau, ptx.F32Imm(0))
+	f.SelpF32(value, top, least, byLogit)
+	f.OrPred(marked, floored, byLogit)
+	f.AndPred(marked, marked, some)
+	return value, marked
 }
 
 // markFloors raises the marks of what the lanes have come to. first is the block's, or one that has it.

@@ -45,14 +45,10 @@ func Supports(c ir.Computation) error {
 		return &UnsupportedError{"truncation with top log-probabilities"}
 	case c.Truncation.Any() && c.Listed:
 		return &UnsupportedError{"truncation with listed log-probabilities"}
-	case c.Draws != ir.SingleDraw && c.Truncation.Any():
-		return &UnsupportedError{"several draws of a row with truncation"}
-	case c.Draws != ir.SingleDraw && c.LogSumExp:
-		return &UnsupportedError{"several draws of a row with the log-sum-exp"}
-	case c.Draws != ir.SingleDraw && c.LogProb != ir.NoLogProb:
-		return &UnsupportedError{"several draws of a row with log-probabilities"}
-	case c.Draws != ir.SingleDraw && c.Slots:
-		return &UnsupportedError{"several draws of a row with slots"}
+	case c.Draws != ir.SingleDraw && c.Rank:
+		return &UnsupportedError{"several draws of a row with ranks"}
+	case c.Draws != ir.SingleDraw && c.TopN > 0:
+		return &UnsupportedError{"several draws of a row with top log-probabilities"}
 	case len(c.DistinctSums()) > 1:
 		return &UnsupportedError{twoSums(c)}
 	case unedited && (c.Chain.Bias == ir.BiasVector || c.Chain.Bias == ir.BiasMatrix):

@@ -49,22 +49,26 @@ func (s *signature) openRows() (states, open ptx.Param) {
 }
 
 // surveys reports whether the passes of a computation add up exact weights: without replacement there is nothing to weigh.
-func surveys(c ir.Computation) bool { return c.Draws != ir.WithoutReplacement }
+func surveys(c ir.Computation) bool { return c.Draws != ir.WithoutReplacement || c.Truncation.Any() }
 
 func (c *skeleton) surveying() bool { return c.options.Further && surveys(c.c) }
 
 // surveyed declares what surveys count in.
 func (s *signature) surveyed(c ir.Computation) (pivots, bins ptx.Param) {
-	return s.pointer(ParamPivots, "u64", fmt.Sprintf("batch x 64 x %d", pivotWords(c)), "scratch"), s.pointer(ParamBins, "u64", "batch x 65", "workspace")
+	return s.pointer(ParamPivots, "u64", pivotShape(c), "scratch"), s.pointer(ParamBins, "u64", "batch x 65", "workspace")
 }
 
-// pivotWords is how many arrays there are of a row's pivots: their ranks and scores, and what log-probabilities take besides.
+// pivotWords is how many arrays there are of a row's pivots: their ranks and scores, and what log-probabilities and draws with
+// replacement take besides.
 func pivotWords(c ir.Computation) int {
-	if c.LogProb != ir.NoLogProb {
+	if c.LogProb != ir.NoLogProb || countsKept(c) {
 		return 3
 	}
 	return 2
 }
+
+// pivotShape says so.
+func pivotShape(c ir.Computation) string { return fmt.Sprintf("batch x 64 x %d", pivotWords(c)) }
 
 // leaveClosed ends the whole grid where no row is open, before it has begun anything that must be ended.
 func (k *skeleton) leaveClosed() {
@@ -122,7 +126,8 @@ func (c *samplers) reopen(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 	if c.several() { // rows have their numbers; one that lists by logits looks for the largest
 		f.MovF32(r.alpha, ptx.F32Imm(1)).If(relists)
 		f.MovF32(r.tau, ptx.F32Imm(0)).If(relists)
-	} else {
+	}
+	if c.c.Truncation.Any() {
 		f.MovB32(l.marks, ptx.Imm(min(marksFor*surveyPivots, boundMarks))).If(draws)
 		f.MovB32(l.wanted, ptx.Imm(surveyPivots)).If(draws)
 		f.MovF32(r.alpha, l.alpha).If(draws)
@@ -145,6 +150,15 @@ func (c *samplers) reopen(row ptx.B32, r *rowRecord, l rowList, high, low ptx.B3
 		f.MovB32(l.wanted, imm(f, noProof)).If(kept)
 		f.OrPred(c.surveys, c.surveys, kept)
 	}
+}
+
+// markListed has a row that draws by min-p mark what it lists alone: floors of scores may be of tokens that are dropped (dropLight). As
+// long as all tokens rank above its floor floors are marked (floorOf), above any other they are not.
+func (c *samplers) markListed(l rowList, d filter) {
+	f, draws, floor := c.f, c.f.Pred("draws_by_min_p"), c.f.B64("no_floors")
+	f.SetpAndU32(ptx.EQ, draws, l.mode, ptx.Imm(passDraw), d.byMinP)
+	f.MaxU64(floor, l.floor, ptx.Imm(1))
+	f.SelpB64(l.floor, floor, l.floor, draws)
 }
 
 // noProof is more than any number of marks.
@@ -193,6 +207,8 @@ func (c *samplers) furtherRow(column ptx.B32) furtherRow {
 // tokens just reach the old bound that they overflowed the list, those of low ids are listed.
 func (c *samplers) listedBy(column, id ptx.B32, z, score ptx.F32, listed ptx.Pred) ptx.F32 {
 	switch {
+	case !c.options.Further && c.several() && c.c.Truncation.Any():
+		return c.listedByEither(column, z, score)
 	case !c.options.Further && c.several():
 		return score
 	case !c.options.Further:
@@ -202,6 +218,7 @@ func (c *samplers) listedBy(column, id ptx.B32, z, score ptx.F32, listed ptx.Pre
 	draws, value, key := f.Pred("draws"), f.F32("listed_by"), f.B64("rank_key")
 	f.SetpU32(ptx.EQ, draws, d.mode, ptx.Imm(passDraw))
 	f.SelpF32(value, score, z, draws)
+	c.dropLight(column, d, z, draws, listed)
 	rankKey(f, key, z, id)
 	if countsKept(c.c) { // such rows list what ranks below
 		kept := f.Pred("counts_kept")
@@ -217,6 +234,30 @@ func (c *samplers) listedBy(column, id ptx.B32, z, score ptx.F32, listed ptx.Pre
 	f.SetpAndU32(ptx.GT, ties, id, last, ties)
 	f.NotPred(ties, ties)
 	f.AndPred(listed, listed, ties)
+	return value
+}
+
+// dropLight keeps a row that draws from listing what min-p drops: of a flat row the largest scores may all be of such tokens, which rank
+// behind everything that is kept and bring no bound nearer to it.
+func (c *samplers) dropLight(column ptx.B32, d furtherRow, z ptx.F32, draws, listed ptx.Pred) {
+	if !c.c.Truncation.MinP {
+		return
+	}
+	f, light := c.f, c.f.Pred("light")
+	w := &weigher{f: f, power: ir.Power2(), top: d.top, scale: d.scale, length: f.B32("vocab_bits"), most: f.B64("max_weight")}
+	w.measure(c.vocab)
+	row := c.filtersOf(c.slotOf(c.batchRow(column)))
+	f.SetpAndU64(ptx.LT, light, w.of(z), w.minPThreshold(row.minP), draws)
+	f.NotPred(light, light)
+	f.AndPred(listed, listed, light)
+}
+
+// listedByEither is the logit in a row that filters narrow, whose record has no noise, and the score in one that draws several tokens. A
+// row at T = 0 has scores that are its logits.
+func (c *samplers) listedByEither(column ptx.B32, z, score ptx.F32) ptx.F32 {
+	f, byLogit, value := c.f, c.f.Pred("by_logit"), c.f.F32("listed_by")
+	f.SetpF32(ptx.EQ, byLogit, c.loadRecord(c.at(column, 16).Off(c.plan.Storage.Rows)).tau, ptx.F32Imm(0))
+	f.SelpF32(value, z, score, byLogit)
 	return value
 }
 

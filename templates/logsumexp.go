@@ -48,7 +48,12 @@ func (c *skeleton) summing() bool { return c.c.AddsUp() && !c.options.Further }
 // keepsMass reports whether the kernel that draws from lists has a use for the rows' sums: for that mass, or for the
 // log-probability of the token that it draws.
 func keepsMass(c ir.Computation) bool {
-	return c.Collects() && (c.Truncation.TopP || c.Draws == ir.WithReplacement || c.LogProb.OfModel())
+	return c.Collects() && (c.Truncation.TopP || c.Draws == ir.WithReplacement || c.LogProb.OfModel() || tellsSeveral(c))
+}
+
+// tellsSeveral reports whether it has one for the processed log-probabilities of rows that draw several tokens and that no filter narrows.
+func tellsSeveral(c ir.Computation) bool {
+	return c.Draws != ir.SingleDraw && c.LogProb == ir.ProcessedLogProb
 }
 
 // addsAll reports whether every row is added up, whatever its filters.

@@ -88,10 +88,13 @@ func newResolve(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, o Options
 	r := &resolver{f: f, c: c, further: o.Further, sig: signature{f: f, sets: setsOf(c)}}
 	r.labels.done = f.Label("done")
 	r.begin(shared)
-	if r.several() {
-		r.resolveDraws()
-	} else {
+	switch {
+	case !r.several():
 		r.resolveFilters()
+	case r.c.Truncation.Any():
+		r.resolveEither()
+	default:
+		r.resolveDraws()
 	}
 	f.Place(r.labels.done)
 	f.Ret()
@@ -104,10 +107,17 @@ func (r *resolver) resolveFilters() {
 	r.emptyLists()
 	if r.further {
 		r.startWeights()
-		r.byMode()
 	} else {
 		r.checkKey()
 		r.startWeights()
+	}
+	r.decideNarrowed()
+}
+
+// decideNarrowed draws from the list of a row that filters narrow.
+func (r *resolver) decideNarrowed() {
+	if r.further {
+		r.byMode()
 	}
 	edge := r.edge()
 	r.checkList(edge)
@@ -230,7 +240,10 @@ func (r *resolver) emptyLists() {
 	f.StGlobalB32(r.counter, ptx.Imm(0)).If(first)
 	largest, mark, old, here := f.B32("largest"), f.B32("mark"), f.B32(), f.Pred("has_mark")
 	clearing := r.filter.marks
-	if r.several() {
+	if r.narrowsSeveral() {
+		clearing = f.B32("marks")
+		f.MaxU32(clearing, r.filter.marks, ptx.Imm(boundMarks))
+	} else if r.several() {
 		f.MovB32(clearing, ptx.Imm(boundMarks))
 	} else if r.further { // rows that draw have other marks
 		clearing = f.B32("marks")
@@ -344,6 +357,9 @@ func (r *resolver) startWeights() {
 	if r.c.Truncation.TemperatureLast {
 		t = f.F32("filter_temperature")
 		f.MovF32(t, ptx.F32Imm(1))
+		if r.several() { // rows that no filter narrows weigh what they draw
+			f.MovF32(t, r.temperature).IfNot(r.filter.narrows)
+		}
 	}
 	if r.sumsKept() {
 		r.setSumTemperature()
@@ -381,12 +397,7 @@ func (r *resolver) endWith(s ir.Status, p ptx.Pred) {
 func (r *resolver) draw() {
 	f := r.f
 	r.eachEntry("draw", r.count, func(e entry) {
-		kept := f.Pred("kept")
-		f.SetpU64(ptx.GE, kept, e.key, r.cutKey)
-		if r.c.Truncation.MinP {
-			f.SetpAndU64(ptx.GE, kept, r.weigh.of(e.z), r.least, kept)
-		}
-		old := f.B64()
+		kept, old := r.isKept(e), f.B64()
 		f.AtomSharedMaxU64(old, r.smem.Off(wordBest), scoreKey(f, e.score, e.id, kept), ptx.RelaxedCTA).If(kept)
 	})
 	r.sync()
@@ -396,7 +407,20 @@ func (r *resolver) draw() {
 		r.findListed(best)
 		r.tellListed()
 	}
+	if r.several() {
+		r.drawKept(best)
+	}
 	r.write(best)
+}
+
+// isKept reports whether a listed token is within the cut, and weighs what min-p asks for.
+func (r *resolver) isKept(e entry) ptx.Pred {
+	kept := r.f.Pred("kept")
+	r.f.SetpU64(ptx.GE, kept, e.key, r.cutKey)
+	if r.c.Truncation.MinP {
+		r.f.SetpAndU64(ptx.GE, kept, r.weigh.of(e.z), r.least, kept)
+	}
+	return kept
 }
 
 // write writes the results of a row whose best score has a key, and ends.

@@ -30,7 +30,7 @@ func (r *resolver) repeats() bool { return r.c.Draws == ir.WithReplacement }
 func (r *resolver) beginDraws(p drawParams) {
 	f, s, d := r.f, &r.sig, &r.draws
 	draws, scores := s.addDraws(r.c)
-	d.n, d.most, _ = p.load(f, r.row)
+	d.n, d.most, _ = p.load(f, r.slot)
 	index := f.B32("first_draw")
 	f.MulLoU32(index, r.row, d.most)
 	d.tokens = rowAddr(f, loadPointer(f, draws, "draws"), index)
@@ -54,12 +54,22 @@ func (r *resolver) resolveDraws() {
 		r.checkKey()
 	}
 	r.startWeights()
+	r.decideDraws()
+}
+
+// decideDraws draws the tokens of a row that no filter narrows from the list of its scores.
+func (r *resolver) decideDraws() {
 	if r.further && r.repeats() {
 		r.weighRepeats()
 	}
 	r.sortDraws()
+	if r.tells() {
+		first := r.f.B64("first_key")
+		r.f.LdSharedB64(first, r.smem.Off(resolveKeys))
+		r.tellScored(first)
+	}
 	if r.repeats() {
-		r.orderRepeats()
+		r.orderRepeats(nil)
 		r.redraw(r.leastAndMost)
 		return
 	}
@@ -71,7 +81,11 @@ func (r *resolver) drawSingle() {
 	f, d := r.f, &r.draws
 	on, none, times, token, score := f.Pred("draws_several"), f.Pred("no_draw"), f.B32("times"), f.B32("token"), f.F32("score")
 	f.SetpU32(ptx.GT, on, d.n, ptx.Imm(1))
-	if r.repeats() {
+	switch {
+	case r.c.Truncation.Any():
+		byLogit, byScore := listing(f, r.c, r.filter.narrows, on, r.temperature)
+		f.OrPred(on, byLogit, byScore)
+	case r.repeats():
 		f.SetpAndF32(ptx.GT, on, r.temperature, ptx.F32Imm(0), on)
 	}
 	f.MovB32(times, ptx.Imm(1))

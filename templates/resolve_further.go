@@ -202,7 +202,12 @@ func (r *resolver) resolveDrawn() {
 // moreDrawn keeps a row open that has listed no token since their ids were bounded too low.
 func (r *resolver) moreDrawn() {
 	f, none, twice := r.f, r.f.Pred("none_drawn"), r.f.B32()
-	f.SetpU32(ptx.EQ, none, r.count, ptx.Imm(0))
+	if r.several() { // too few are as bad, unless there are no more
+		f.SetpU32(ptx.LT, none, r.count, r.draws.n)
+		f.SetpAndU32(ptx.LT, none, r.state.ids, r.vocab, none)
+	} else {
+		f.SetpU32(ptx.EQ, none, r.count, ptx.Imm(0))
+	}
 	f.SetpAndU32(ptx.NE, none, r.state.ids, ptx.Imm(0), none)
 	f.ShlB32(twice, r.state.ids, ptx.Imm(1))
 	f.MovB32(r.ids, twice).If(none)
@@ -225,6 +230,11 @@ func (r *resolver) drawByMinP() {
 	f, skip := r.f, r.f.Label("has_p")
 	if r.c.Truncation.TopP {
 		f.Bra(skip).If(r.filter.byP)
+	}
+	if r.several() {
+		r.drawListed()
+		f.Place(skip)
+		return
 	}
 	highest := f.B64("highest")
 	f.MovB64(highest, ptx.Imm(0))
@@ -383,6 +393,10 @@ func (r *resolver) resolveSurvey() {
 		r.resolveSplit(s)
 	}
 	target := r.weigh.nucleusTarget(s.total, r.filter.p)
+	if r.several() {
+		r.drawSurveyed(s, target)
+		return
+	}
 	key, score, at, few, skip := f.B64("pivot"), f.B64("pivot_score"), f.B64(), f.Pred("has_pivot"), f.Label("pivots_judged")
 	f.SetpU32(ptx.LT, few, r.tid, ptx.Imm(surveyPivots))
 	f.Bra(skip).IfNot(few)

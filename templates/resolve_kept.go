@@ -11,14 +11,14 @@ import (
 // the row's temperature; below it the tokens are listed down to a rank that is past the cut. Where more than a list holds stand
 // between, a survey of pivots between the two brings them nearer to the cut first.
 
-// countsKept reports whether a computation has such passes.
+// countsKept reports whether a computation has such passes. What is kept is what draws with replacement are shares of, too.
 func countsKept(c ir.Computation) bool {
-	return c.LogProb == ir.ProcessedLogProb && (c.Truncation.TopP || c.Truncation.MinP)
+	return (c.LogProb == ir.ProcessedLogProb || c.Draws == ir.WithReplacement) && (c.Truncation.TopP || c.Truncation.MinP)
 }
 
 // Words of 64 bits that such a row has, in the third array of its pivots.
 const (
-	keptZ       = iota // logit of the token
+	keptZ       = iota // logit of the token, and behind it that in the model's own distribution, where draws with replacement tell it
 	keptBest           // key of its score
 	keptTarget         // of top-p; 0 without a p
 	keptAbove          // what ranks at the ceiling and above weighs to the filters
@@ -34,7 +34,7 @@ const keptAt = 16 * surveyPivots
 
 // kept is what such a row is about.
 type kept struct {
-	z                            ptx.F32
+	z, last                      ptx.F32
 	best, target, above          ptx.B64
 	least, scale, ceiling, lower ptx.B64
 }
@@ -43,6 +43,9 @@ func (r *resolver) newKept() kept {
 	f := r.f
 	k := kept{z: f.F32("token_logit"), best: f.B64("token_key"), target: f.B64("target"), above: f.B64("above"), least: f.B64("least"),
 		scale: f.B64("kept_scale"), ceiling: f.B64("ceiling"), lower: f.B64("lower")}
+	if r.several() {
+		k.last = f.F32("summed_logit")
+	}
 	f.MovB64(k.above, ptx.Imm(0))
 	f.MovB64(k.least, r.least)
 	f.MovPackB64(k.scale, r.keptScale(), imm(f, 0))
@@ -57,21 +60,33 @@ func (k *kept) words() []ptx.B64 {
 // keptScale is log2(e) over the row's temperature, for weights of what is drawn from.
 func (r *resolver) keptScale() ptx.B32 {
 	f, bits := r.f, r.f.B32("kept_scale")
+	if r.repeats() { // draws want the weights that they are defined by
+		f.MovB32(bits, r.drawWeigher().scale)
+		return bits
+	}
 	f.MovB32(bits, sumScale(f, r.sumTemperature))
 	return bits
 }
 
-// countKept keeps the row open for a pass that adds up what it keeps, in all threads.
+// countKept keeps the row open for a pass that adds up what it keeps, in all threads. It lists down to the lower rank: of equal logits
+// down to its id.
 func (r *resolver) countKept(k kept) {
 	f, first, z, at := r.f, r.isThread(0), r.f.B32(), r.pivots
+	low, high := f.B32(), f.B32()
+	f.MovUnpackB64(low, high, k.lower)
+	f.NotB32(low, low)
+	f.AddU32(r.ids, low, ptx.Imm(1)) // 0, for all, where the rank has no id
 	f.MovB32(z, k.z)
 	f.StGlobalB32(at.Off(keptAt), z).If(first)
+	if r.several() {
+		f.StGlobalF32(at.Off(keptAt+4), k.last).If(first)
+	}
 	for i, word := range k.words() {
 		f.StGlobalB64(at.Off(keptAt+8*(i+1)), word).If(first)
 	}
 	always := f.Pred("always")
 	f.SetpU32(ptx.EQ, always, r.tid, r.tid)
-	r.keepOpen(passKept, r.high(k.lower), k.ceiling, always)
+	r.keepOpen(passKept, high, k.ceiling, always)
 }
 
 // loadKept loads what a pass before has left.
@@ -81,6 +96,10 @@ func (r *resolver) loadKept() kept {
 		scale: f.B64("kept_scale"), ceiling: f.B64("ceiling"), lower: f.B64("lower")}
 	f.LdGlobalB32(z, r.pivots.Off(keptAt))
 	f.MovB32(k.z, z)
+	if r.several() {
+		k.last = f.F32("summed_logit")
+		f.LdGlobalF32(k.last, r.pivots.Off(keptAt+4))
+	}
 	for i, word := range k.words() {
 		f.LdGlobalB64(word, r.pivots.Off(keptAt+8*(i+1)))
 	}
@@ -145,10 +164,21 @@ func (r *resolver) resolveKept() {
 		r.cutKept(k)
 	}
 	f.AddU64(above, above, r.listedWeight(k))
-	mass := f.F64("mass")
-	f.CvtRnF64U64(mass, above)
-	f.MulF64(mass, mass, r.unit(), ptx.RN)
-	r.tellKept(k.z, mass)
+	switch {
+	case r.sumsKept():
+		mass := f.F64("mass")
+		f.CvtRnF64U64(mass, above)
+		f.MulF64(mass, mass, r.unit(), ptx.RN)
+		r.tellKept(k.z, mass)
+	case r.tells():
+		r.tellOfModel(k.last)
+	}
+	if r.repeats() {
+		r.redrawKept(k, above)
+	}
+	if r.several() {
+		r.writeOrdered(k.best)
+	}
 	r.write(k.best)
 }
 

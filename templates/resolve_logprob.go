@@ -17,7 +17,7 @@ func (r *resolver) sumsKept() bool { return r.c.LogProb == ir.ProcessedLogProb }
 
 // readsMass reports whether the kernel has a use for the sums of the first pass: in further ones top-p has exact ones.
 func (r *resolver) readsMass() bool {
-	return keepsMass(r.c) && (!r.further || r.c.LogProb.OfModel())
+	return keepsMass(r.c) && (!r.further || r.c.LogProb.OfModel() || tellsSeveral(r.c))
 }
 
 // setSumTemperature sets what logits are divided by in sums.

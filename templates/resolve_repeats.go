@@ -22,6 +22,8 @@ type repeatParams struct {
 	seedStride, stride ptx.Param
 	draw, tag          ptx.Param
 	order              ptx.B64 // address of the row's tokens in order: keys of their logits, and behind them of their scores
+	best               ptx.B64 // key of the first one's score, where it does not stand there
+	apart              bool    // it does not
 }
 
 // orderScores is where the keys of the scores begin.
@@ -38,16 +40,20 @@ func (r *resolver) beginRepeats() {
 	p.draw, p.tag = s.scalar(ParamDraw), s.scalar(ParamStreamTag)
 	if r.further {
 		p.order = r.pivots
+	}
+	if r.further && !r.readsMass() {
 		r.masses = f.B64("mass")
 		f.MadWideU32(r.masses, r.row, ptx.Imm(8), loadPointer(f, s.pointer(ParamMasses, "f32", "batch x 2", "scratch"), "masses"))
+	}
+	if r.further {
 		return
 	}
 	p.order = f.B64("order")
-	f.MadWideU32(p.order, r.row, ptx.Imm(16*manifest.RowPivots), loadPointer(f, s.pointer(ParamPivots, "u64", "batch x 64 x 2", "scratch"), "pivots"))
+	f.MadWideU32(p.order, r.row, ptx.Imm(8*pivotWords(r.c)*manifest.RowPivots), loadPointer(f, s.pointer(ParamPivots, "u64", pivotShape(r.c), "scratch"), "pivots"))
 }
 
-// orderRepeats leaves the row's tokens in order where later passes find them.
-func (r *resolver) orderRepeats() {
+// orderRepeats leaves the row's tokens in order where later passes find them: of those listed the ones that are kept, if not nil.
+func (r *resolver) orderRepeats(kept func(e entry) ptx.Pred) {
 	f, d := r.f, &r.draws
 	last, edge, at, zero := f.B32(), f.B64("least_drawn"), f.B64(), f.B64()
 	f.SubU32(last, d.drawn, ptx.Imm(1))
@@ -63,6 +69,9 @@ func (r *resolver) orderRepeats() {
 		past, drawn := f.Label("drawn_ordered"), f.Pred("is_drawn")
 		key := r.scoreKeyOf(e)
 		f.SetpU64(ptx.GE, drawn, key, edge)
+		if kept != nil {
+			f.AndPred(drawn, drawn, kept(e))
+		}
 		f.Bra(past).IfNot(drawn)
 		place := f.B64()
 		f.MadWideU32(place, r.placeOf(key), ptx.Imm(8), d.repeats.order)
@@ -104,7 +113,10 @@ func (r *resolver) weighRepeats() {
 	r.keepOpen(passSurvey, imm(f, 0), zero, always)
 	f.Place(survey)
 	total := r.takeBins().total
-	r.redraw(func(o *order) { r.exactly(o, total) })
+	if r.tells() {
+		r.tellAgain()
+	}
+	r.redraw(func(o *order) { r.exactly(o, r.weigh, total) })
 	f.Place(listing)
 }
 
@@ -176,10 +188,10 @@ func (o *order) sumUp(f *ptx.Func) {
 }
 
 // exactly has the weights, and that of all tokens.
-func (r *resolver) exactly(o *order, total ptx.B64) {
+func (r *resolver) exactly(o *order, weigh *weigher, total ptx.B64) {
 	f := r.f
 	for i := range o.least {
-		f.MovB64(o.least[i], r.weigh.of(o.z[i]))
+		f.MovB64(o.least[i], weigh.of(o.z[i]))
 	}
 	o.sumUp(f)
 	for i := range o.most {
@@ -310,8 +322,8 @@ func (r *resolver) closeOrder(o *order) {
 func (r *resolver) drawPoints(o *order) {
 	f, p := r.f, &r.draws.repeats
 	seed, position := f.NewB32s("seed", 2), f.NewB32s("position", 2)
-	f.LdGlobalV2B32(seed, rowAt(f, loadPointer(f, p.seeds, "seeds"), r.row, loadU32(f, p.seedStride, "seed_stride"), 8))
-	f.LdGlobalV2B32(position, rowAt(f, loadPointer(f, p.positions, "positions"), r.row, loadU32(f, p.stride, "position_stride"), 8))
+	f.LdGlobalV2B32(seed, rowAt(f, loadPointer(f, p.seeds, "seeds"), r.slot.index, loadU32(f, p.seedStride, "seed_stride"), 8))
+	f.LdGlobalV2B32(position, rowAt(f, loadPointer(f, p.positions, "positions"), r.slot.index, loadU32(f, p.stride, "position_stride"), 8))
 	noise := rowState(f, [4]ptx.B32{position[0], position[1], loadU32(f, p.draw, "draw"), loadU32(f, p.tag, "stream_tag")}, [2]ptx.B32{seed[0], seed[1]})
 	for i := range lanesOrder {
 		counter, random, at := f.B32("counter"), f.B64("random"), f.B32()
@@ -397,6 +409,10 @@ func (r *resolver) writePicks(o *order, picks [lanesOrder]ptx.B32) {
 		f.AddU32(j, o.lane, ptx.Imm(warpSize*i))
 		f.SetpU32(ptx.LT, wanted, j, r.draws.n)
 		f.StGlobalB32(rowAddr(f, r.draws.tokens, j), token).If(wanted)
+	}
+	if r.draws.repeats.apart {
+		r.write(r.draws.repeats.best)
+		return
 	}
 	best := f.B64("best")
 	f.LdGlobalB64(best, r.draws.repeats.order.Off(orderScores))

@@ -160,8 +160,8 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	c.prepareEdits(place, p.high, p.low)
 	sumTau := p.tau
 	switch {
-	case c.several():
-		c.listDraws(row, &p.rowRecord, p.list, p.high, p.low)
+	case c.several() && !c.c.Truncation.Any():
+		c.listDraws(row, place, &p.rowRecord, p.list, p.high, p.low)
 	case c.collecting():
 		sumTau = c.narrow(row, place, &p.rowRecord, p.list, p.high, p.low)
 	}
