@@ -283,15 +283,16 @@ var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 		truncation string
 		further    bool
 		logProb    ir.LogProb
+		reports    bool
 	}{
-		{arch.SM90, "", 8, "none", "top-k", false, ir.NoLogProb},
-		{arch.SM90, "", 64, all, "top-k,top-p,min-p,temperature-last", false, ir.ProcessedLogProb},
-		{arch.SM90, "", 256, "temperature", "top-p", false, ir.TemperatureLogProb},
-		{arch.SM90, "m128n192k64s4c1", 192, all, "top-k,min-p", false, ir.RawLogProb},
-		{arch.SM90, "", 64, all, "top-k,top-p,min-p", true, ir.ProcessedLogProb},
-		{arch.SM100, "", 16, "temperature", "min-p", false, ir.RawLogProb},
-		{arch.SM100, "", 128, "temperature", "top-p", true, ir.NoLogProb},
-		{arch.SM100, "", 256, all, "top-k,top-p,min-p", false, ir.ProcessedLogProb},
+		{arch.SM90, "", 8, "none", "top-k", false, ir.NoLogProb, false},
+		{arch.SM90, "", 64, all, "top-k,top-p,min-p,temperature-last", false, ir.ProcessedLogProb, true},
+		{arch.SM90, "", 256, "temperature", "top-p", false, ir.TemperatureLogProb, false},
+		{arch.SM90, "m128n192k64s4c1", 192, all, "top-k,min-p", false, ir.RawLogProb, false},
+		{arch.SM90, "", 64, all, "top-k,top-p,min-p", true, ir.ProcessedLogProb, true},
+		{arch.SM100, "", 16, "temperature", "min-p", false, ir.RawLogProb, true},
+		{arch.SM100, "", 128, "temperature", "top-p", true, ir.NoLogProb, false},
+		{arch.SM100, "", 256, all, "top-k,top-p,min-p", false, ir.ProcessedLogProb, true},
 	} {
 		t, err := ir.ParseTruncation(x.truncation)
 		if err != nil {
@@ -301,6 +302,9 @@ var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 		r.Computation.Truncation, r.Options.Further = t, x.further
 		r.Computation.Slots, r.Computation.LogProb = x.chain == all, x.logProb
 		r.Computation.LogSumExp = x.logProb == ir.ProcessedLogProb && !t.TemperatureLast
+		if x.reports {
+			r.Computation.TopN, r.Computation.Rank, r.Computation.Listed = 5, true, true
+		}
 		if x.tile != "" {
 			if r.Tile, err = tiling.ParseTile(x.tile); err != nil {
 				return nil, err

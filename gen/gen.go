@@ -110,6 +110,9 @@ func (r Request) Work() tiling.Work {
 
 func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *manifest.Kernel {
 	t, c := plan.Tile, r.Computation
+	if r.Options.Further { // after which the stages of the first kernel report
+		c.TopN, c.Listed, c.Rank = 0, false, false
+	}
 	sum := sha256.Sum256(text)
 	m := &manifest.Kernel{
 		Schema: manifest.Schema, Generator: "fsgen " + Version,
@@ -131,7 +134,7 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 	}
 	if first := r.Options; first.Further {
 		first.Further = false
-		m.FurtherOf = templates.EntryName(r.Arch.Name, t, c, first)
+		m.FurtherOf = templates.EntryName(r.Arch.Name, t, r.Computation, first)
 	}
 	m.Truncation = c.Truncation.Items()
 	m.Resolve, m.Top, m.Listed = describeStage(k.Resolve), describeStage(k.Top), describeStage(k.Listed)

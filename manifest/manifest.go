@@ -351,6 +351,8 @@ const (
 	// RankKeys: the logit in an order-preserving form above the complement of the id.
 	Ranks    = "ranks"
 	RankKeys = "rank_keys"
+	// Kept says of every row what filters keep of it, for the stages that report (KeptBytes of a row).
+	Kept = "row_kept"
 	// ListLogProbs is what the stage of listed ids writes.
 	ListLogProbs = "list_logprobs"
 )
@@ -393,13 +395,14 @@ const (
 
 	RowTopMarks = 64   // marks of a row, 8 bytes each
 	RowTopKeys  = 8192 // tokens that a row's list holds, 8 bytes each
+	KeptBytes   = 48   // what is kept of a row: kind and length of its list, largest logit, scale of weights, least rank and weight, mass
 )
 
-// ReportOffset is where one of these arrays lies, or that of the rows' sums (Masses) or their tokens' keys (RankKeys), for batches of up
-// to so many rows, in the memory that a launcher gives to all of them: first those that are zeroed once, and last TopKeys, without
-// which it is small. It is -1 for other parameters.
+// ReportOffset is where one of these arrays lies, or that of the rows' sums (Masses), their tokens' keys (RankKeys) or what is kept of
+// them (Kept), for batches of up to so many rows, in the memory that a launcher gives to all of them: first those that are zeroed once,
+// and last TopKeys, without which it is small. It is -1 for other parameters.
 func ReportOffset(param string, batch int) int {
-	return offsetOf(param, batch, []rowArray{{TopMarks, 8 * RowTopMarks}, {TopBounds, 8}, {TopCounts, 8}, {Masses, 8}, {RankKeys, 8}, {TopFloors, 8}, {TopKeys, 8 * RowTopKeys}, {"", 0}})
+	return offsetOf(param, batch, []rowArray{{TopMarks, 8 * RowTopMarks}, {TopBounds, 8}, {TopCounts, 8}, {Masses, 8}, {RankKeys, 8}, {Kept, KeptBytes}, {TopFloors, 8}, {TopKeys, 8 * RowTopKeys}, {"", 0}})
 }
 
 // ReportBytes is the size of all of them.

@@ -312,6 +312,27 @@ func TestLaunchesOfRanks(t *testing.T) {
 	require.LessOrEqual(t, uint64(l.reports(manifest.RankKeys)-l.space.Ptr())+8*uint64(l.rows), uint64(all))
 }
 
+// TestLaunchesOfNarrowedReports: what reports of rows that filters narrow follows their further passes, and works in memory of its own.
+func TestLaunchesOfNarrowedReports(t *testing.T) {
+	f := openFake(t)
+	l, args := f.launcher(Spec{MaxBatch: 8, Truncation: ir.Truncation{TopK: true}, LogProb: ir.ProcessedLogProb, TopN: 5, ListLogProbs: true, Rank: true}, 8)
+	args.LogProbs, args.TopK, args.Passes, args.TopIDs, args.TopLogProbs, args.Ranks = 9<<20, 10<<20, 11<<20, 12<<20, 13<<20, 14<<20
+	args.ListLength, args.ListIDs, args.ListLogProbs = 3, 15<<20, 16<<20
+	before := f.calls("cuLaunchKernelEx")
+	require.NoError(t, l.Launch(0, args))
+	require.Equal(t, 2*listPasses+3, f.calls("cuLaunchKernelEx")-before, "two stages a pass, two that report and a pass that counts")
+	require.EqualValues(t, args.Ranks, f.paramOf(l.plan.ranks, templates.ParamRanks))
+	_, all := l.plan.spaceBytes(l.rows)
+	end := l.collection(manifest.Masses) + driver.DevicePtr(8*l.rows)
+	for _, array := range []string{manifest.TopMarks, manifest.RankKeys, manifest.Kept, manifest.TopKeys} {
+		require.GreaterOrEqual(t, l.reports(array), end, array)
+	}
+	require.LessOrEqual(t, uint64(l.reports(manifest.TopKeys)-l.space.Ptr())+8*manifest.RowTopKeys*uint64(l.rows), uint64(all))
+	args.Ranks = 0
+	require.NoError(t, l.Launch(0, args))
+	require.EqualValues(t, l.reports(manifest.Kept), f.paramOf(l.plan.list[0].listed, templates.ParamKept))
+}
+
 func TestLaunchAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -256,6 +256,7 @@ var setters = map[string]setter{
 	templates.ParamTopFloors:         inReports(manifest.TopFloors),
 	templates.ParamTopKeys:           inReports(manifest.TopKeys),
 	templates.ParamRankKeys:          inReports(manifest.RankKeys),
+	templates.ParamKept:              inReports(manifest.Kept),
 	templates.ParamRanks: func(_ *Launcher, p *driver.Params, i int, a *DeviceArgs) error {
 		p.SetPtr(i, driver.DevicePtr(a.Ranks)) // 0 asks for none
 		return nil

@@ -193,22 +193,44 @@ func aligned(bytes int) int { return (bytes + 255) &^ 255 }
 // spaceBytes are the bytes of the workspace for a number of rows but for the partial sums: those that are zero between launches,
 // and all.
 func (p *cudaPlan) spaceBytes(rows int) (zeroed, all int) {
-	start := manifest.CollectionStart(rows)
+	start := p.reportStart(rows)
+	zeroed = manifest.WorkspaceBytes(rows)
 	switch {
 	case p.spec.Computation().Collects():
+		zeroed = manifest.CollectionStart(rows) + manifest.CollectionOffset(manifest.Candidates, rows)
 	case p.keeps(manifest.TopKeys):
-		return start + manifest.ReportOffset(manifest.Masses, rows), aligned(start + manifest.ReportBytes(rows))
-	case p.keeps(manifest.Masses) || p.keeps(manifest.RankKeys):
-		return manifest.WorkspaceBytes(rows), aligned(start + manifest.ReportOffset(manifest.TopKeys, rows))
-	default:
-		return manifest.WorkspaceBytes(rows), start
+		zeroed = start + manifest.ReportOffset(manifest.Masses, rows)
 	}
-	return start + manifest.CollectionOffset(manifest.Candidates, rows), aligned(start + manifest.CollectionBytes(rows))
+	switch {
+	case p.keeps(manifest.TopKeys):
+		return zeroed, aligned(start + manifest.ReportBytes(rows))
+	case p.spec.ListLogProbs || p.keeps(manifest.RankKeys):
+		return zeroed, aligned(start + manifest.ReportOffset(manifest.TopKeys, rows))
+	}
+	return zeroed, start
+}
+
+// reportStart is where the arrays of what is reported of rows begin: behind those of their lists, where they have any.
+func (p *cudaPlan) reportStart(rows int) int {
+	start := manifest.CollectionStart(rows)
+	if p.spec.Computation().Collects() {
+		return aligned(start + manifest.CollectionBytes(rows))
+	}
+	return start
+}
+
+// zero zeroes what is zero between launches.
+func (p *cudaPlan) zero(space *driver.Buffer, rows int) error {
+	zeroed, _ := p.spaceBytes(rows)
+	if err := space.Upload(0, make([]byte, zeroed)); err != nil || !p.keeps(manifest.TopKeys) || !p.spec.Computation().Collects() {
+		return err
+	}
+	return space.Upload(uint64(p.reportStart(rows)), make([]byte, manifest.ReportOffset(manifest.Masses, rows)))
 }
 
 // reports is where an array of what is reported of rows lies.
 func (l *Launcher) reports(array string) driver.DevicePtr {
-	return l.space.Ptr() + driver.DevicePtr(manifest.CollectionStart(l.rows)+manifest.ReportOffset(array, l.rows))
+	return l.space.Ptr() + driver.DevicePtr(l.plan.reportStart(l.rows)+manifest.ReportOffset(array, l.rows))
 }
 
 // masses is where the sums of rows lie that the kernel leaves for a stage.
@@ -273,12 +295,12 @@ func (l *Launcher) grow(rows int) error {
 	if rows <= l.rows {
 		return nil
 	}
-	zeroed, all := l.plan.spaceBytes(rows)
+	_, all := l.plan.spaceBytes(rows)
 	space, err := l.plan.head.dev.ctx.Alloc(uint64(all + l.plan.partialsBytes(rows)))
 	if err != nil {
 		return err
 	}
-	if err := space.Upload(0, make([]byte, zeroed)); err != nil {
+	if err := l.plan.zero(space, rows); err != nil {
 		space.Close()
 		return err
 	}
@@ -296,8 +318,7 @@ func (l *Launcher) grow(rows int) error {
 func (l *Launcher) Reset() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	zeroed, _ := l.plan.spaceBytes(l.rows)
-	return l.space.Upload(0, make([]byte, zeroed))
+	return l.plan.zero(l.space, l.rows)
 }
 
 // Close frees the workspace. Nothing may be running on it.
@@ -346,19 +367,14 @@ func (l *Launcher) Launch(stream uintptr, a *DeviceArgs) error {
 }
 
 // passes enqueues the first pass, or goes on behind it, and a number of further ones, for the rows that those before have left
-// undecided.
+// undecided; behind a first pass and its further ones what reports of the rows.
 func (l *Launcher) passes(stream uintptr, a *DeviceArgs, first bool, further int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	i := l.plan.widths.choose(a.Batch)
 	if first {
-		i := l.plan.widths.choose(a.Batch)
 		if err := l.launch(stream, l.plan.list[i], l.laid[i], a); err != nil {
 			return err
-		}
-		if l.ranks != nil && a.Ranks != 0 {
-			if err := l.launch(stream, l.plan.ranks, l.ranks, a); err != nil {
-				return err
-			}
 		}
 	}
 	for range further {
@@ -366,10 +382,31 @@ func (l *Launcher) passes(stream uintptr, a *DeviceArgs, first bool, further int
 			return err
 		}
 	}
-	return nil
+	if !first {
+		return nil
+	}
+	return l.report(stream, l.plan.list[i], l.laid[i], a)
 }
 
-// launch enqueues one kernel and what follows it.
+// report enqueues the stages of a kernel that has been launched, and the pass that counts.
+func (l *Launcher) report(stream uintptr, k *cudaKernel, r *laidOut, a *DeviceArgs) error {
+	if r.top != nil {
+		if err := k.top.LaunchOn(stream, r.top.cfg, r.top.params); err != nil {
+			return err
+		}
+	}
+	if r.listed != nil && a.ListLength > 0 {
+		if err := k.listed.LaunchOn(stream, r.listed.cfg, r.listed.params); err != nil {
+			return err
+		}
+	}
+	if l.ranks == nil || a.Ranks == 0 {
+		return nil
+	}
+	return l.launch(stream, l.plan.ranks, l.ranks, a)
+}
+
+// launch enqueues one kernel, and the stage that draws from its lists.
 func (l *Launcher) launch(stream uintptr, k *cudaKernel, r *laidOut, a *DeviceArgs) error {
 	if !r.valid || r.asked != *a {
 		if err := l.layOut(k, r, a); err != nil {
@@ -379,20 +416,10 @@ func (l *Launcher) launch(stream uintptr, k *cudaKernel, r *laidOut, a *DeviceAr
 	if err := k.LaunchOn(stream, r.cfg, r.params); err != nil {
 		return err
 	}
-	if r.then != nil {
-		if err := k.then.LaunchOn(stream, r.then.cfg, r.then.params); err != nil {
-			return err
-		}
-	}
-	if r.top != nil {
-		if err := k.top.LaunchOn(stream, r.top.cfg, r.top.params); err != nil {
-			return err
-		}
-	}
-	if r.listed == nil || a.ListLength == 0 {
+	if r.then == nil {
 		return nil
 	}
-	return k.listed.LaunchOn(stream, r.listed.cfg, r.listed.params)
+	return k.then.LaunchOn(stream, r.then.cfg, r.then.params)
 }
 
 // layOut checks the arguments of a launch and fills in its parameters.

@@ -139,35 +139,53 @@ func (s *slot) enqueue(b *batch) (layout, error) {
 	if err := s.stream.CopyToDevice(s.dev.Ptr(), s.host, 0, l.inputs); err != nil {
 		return l, err
 	}
-	if err := s.launch.passes(s.stream.Handle(), s.args(b, l, ld), true, 0); err != nil {
+	if err := s.launch.passes(s.stream.Handle(), s.args(b, l, ld), true, s.firstFurther()); err != nil {
 		return l, err
 	}
 	return l, s.fetch(l)
+}
+
+// firstFurther is how many further passes are enqueued behind a first: what reports of rows has to know their tokens, and does so
+// behind as many as a launch makes. Elsewhere a call looks first.
+func (s *slot) firstFurther() int {
+	if s.plan.spec.reports() && s.plan.further != nil {
+		return s.plan.spec.furtherPasses()
+	}
+	return 0
 }
 
 func (s *slot) fetch(l layout) error {
 	return s.stream.CopyFromDevice(s.host, l.tokens, l.total-l.tokens, s.dev.Ptr()+driver.DevicePtr(l.tokens))
 }
 
-// finish waits for the results, and makes further passes while rows are undecided.
+// finish waits for the results, and makes further passes while rows are undecided. Where stages have reported of them already, it
+// begins again, with so many that they are not.
 func (s *slot) finish(ctx context.Context, b *batch, l layout) (*Result, error) {
+	enough := s.firstFurther()
 	for pass := 1; ; pass++ {
 		if err := s.stream.Synchronize(ctx); err != nil {
 			return nil, err
 		}
 		res := s.result(b, l)
 		args, tops := s.args(b, l, alignedLD(b.shape.Hidden)), undecidedTops(res.TopIDs)
-		if args.TopPass = pass; !tops && (s.plan.further == nil || !slices.Contains(res.Status, ir.StatusUndecided)) || pass == mostPasses {
+		open := s.plan.further != nil && slices.Contains(res.Status, ir.StatusUndecided)
+		if args.TopPass = pass; !tops && !open || pass == mostPasses || open && enough >= mostPasses {
 			if res.Passes == nil {
 				res.Passes = s.plan.spec.passesOver(b.rows, pass)
 			}
 			return res, nil
 		}
-		further := 1
-		if tops { // the kernel itself goes on
+		again, further := tops, 1
+		switch {
+		case s.plan.spec.reports():
+			if again, further = true, enough; open {
+				enough = 2*enough + surveyPasses
+				further, args.TopPass = enough, 0
+			}
+		case tops: // the kernel itself goes on
 			further = 0
 		}
-		if err := s.launch.passes(s.stream.Handle(), args, tops, further); err != nil {
+		if err := s.launch.passes(s.stream.Handle(), args, again, further); err != nil {
 			return nil, err
 		}
 		if err := s.fetch(l); err != nil {

@@ -24,6 +24,7 @@ func TestWorkspaceArraysAreAligned(t *testing.T) {
 		for _, array := range []string{manifest.Counts, manifest.Marks, manifest.States, manifest.Bins, manifest.Candidates, manifest.Pivots} {
 			require.Zero(t, manifest.WorkspacePlace(array, rows)%16, "%s for %d rows", array, rows)
 		}
+		require.Zero(t, manifest.ReportOffset(manifest.Kept, rows)%16, "%d rows", rows)
 		require.Zero(t, manifest.CollectionOffset(manifest.Masses, rows)%8)
 	}
 }

@@ -42,6 +42,11 @@ func (s Spec) furtherPasses() int {
 	return s.Passes - 1
 }
 
+// reports reports whether stages report of rows whose lists further passes may have to decide.
+func (s Spec) reports() bool {
+	return s.Computation().Collects() && (s.TopN > 0 || s.ListLogProbs || s.Rank)
+}
+
 // passesOver says of rows that they went over the vocabulary as often as the likeliest tokens took, and once more for ranks.
 func (s Spec) passesOver(rows, passes int) []int32 {
 	if s.Rank {

@@ -35,10 +35,6 @@ func TestKernelsRefuseWhatTheyLack(t *testing.T) {
 	head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 40*8), Hidden: 8}, Vocab: 40, Hidden: 8})
 	require.NoError(t, err)
 	for feature, spec := range map[ir.Feature]Spec{
-		"several draws of a row with truncation":                                          {Draws: ir.WithoutReplacement, MaxDraws: 2, Truncation: ir.Truncation{TopP: true}},
-		"several draws of a row with the log-sum-exp":                                     {Draws: ir.WithReplacement, MaxDraws: 2, LogSumExp: true},
-		"several draws of a row with log-probabilities":                                   {Draws: ir.WithReplacement, MaxDraws: 2, LogProb: ir.RawLogProb},
-		"several draws of a row with slots":                                               {Draws: ir.WithoutReplacement, MaxDraws: 2, Slots: true},
 		"log-probabilities beside top-p of another distribution":                          {Truncation: ir.Truncation{TopP: true}, LogProb: ir.RawLogProb, Chain: ir.Chain{Temperature: true}},
 		"the log-sum-exp beside top-p of another distribution":                            {Truncation: ir.Truncation{TopP: true, TemperatureLast: true}, LogSumExp: true, Chain: ir.Chain{Temperature: true}},
 		"raw log-probabilities of edited logits with truncation":                          {Truncation: ir.Truncation{TopK: true}, LogProb: ir.RawLogProb, Chain: ir.Chain{IDs: true}},
@@ -47,9 +43,6 @@ func TestKernelsRefuseWhatTheyLack(t *testing.T) {
 		"temperature log-probabilities beside penalties or lists of ids and a dense bias": {Chain: ir.Chain{IDs: true, Bias: ir.BiasVector}, LogProb: ir.TemperatureLogProb},
 		"ranks with the grouped sampler":                                                  {LogProb: ir.RawLogProb, Rank: true, Sampler: ir.Grouped},
 		"top log-probabilities with the grouped sampler":                                  {LogProb: ir.RawLogProb, TopN: 3, Sampler: ir.Grouped},
-		"truncation with ranks":                                                           {Truncation: ir.Truncation{TopK: true}, LogProb: ir.RawLogProb, Rank: true},
-		"truncation with top log-probabilities":                                           {Truncation: ir.Truncation{TopK: true}, LogProb: ir.RawLogProb, TopN: 2},
-		"truncation with listed log-probabilities":                                        {Truncation: ir.Truncation{TopK: true}, LogProb: ir.RawLogProb, ListLogProbs: true},
 		"ranks with sparse bias, penalties or lists of ids":                               {LogProb: ir.ProcessedLogProb, Rank: true, Chain: ir.Chain{IDs: true}},
 		"listed log-probabilities with sparse bias, penalties or lists of ids":            {LogProb: ir.ProcessedLogProb, ListLogProbs: true, Chain: ir.Chain{Bias: ir.BiasSparse}},
 		"raw top log-probabilities of edited logits":                                      {LogProb: ir.RawLogProb, TopN: 2, Chain: ir.Chain{Penalties: true}},

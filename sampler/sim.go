@@ -174,17 +174,8 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	if n := m.PartialsBytes(b.rows, mem.launch.CTAs); n > 0 {
 		mem.launch.Pointers[templates.ParamPartials] = mem.memory.Alloc("partial sums", n).Addr
 	}
-	passes, err := p.listTops(ctx, i, mem)
+	passes, err := p.listTops(ctx, i, mem, b)
 	if err != nil {
-		return nil, err
-	}
-	if stage := p.stages[i]; stage != nil {
-		mem.launch.CTAs = b.rows
-		if err := mem.run(ctx, stage); err != nil {
-			return nil, err
-		}
-	}
-	if err := p.makeFurtherPasses(ctx, mem, b); err != nil {
 		return nil, err
 	}
 	if p.ranks != nil {
@@ -211,15 +202,15 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 	return res, nil
 }
 
-// listTops runs the kernel, and the stage that sorts the likeliest tokens, until it has them of every row.
-func (p *simPlan) listTops(ctx context.Context, i int, mem *simMemory) (passes int, err error) {
-	ctas, rows, top := mem.launch.CTAs, mem.tokens.Size()/4, p.reports[i].top
+// listTops samples, and runs the stage that sorts the likeliest tokens, until it has them of every row.
+func (p *simPlan) listTops(ctx context.Context, i int, mem *simMemory, b *batch) (passes int, err error) {
+	ctas, top := mem.launch.CTAs, p.reports[i].top
 	for passes = 1; ; passes++ {
 		mem.launch.CTAs, mem.launch.Scalars[templates.ParamTopPass] = ctas, uint32(passes-1)
-		if err := mem.run(ctx, p.programs[i]); err != nil || top == nil {
+		if err := p.decide(ctx, i, mem, b); err != nil || top == nil {
 			return passes, err
 		}
-		mem.launch.CTAs = rows
+		mem.launch.CTAs = b.rows
 		if err := mem.run(ctx, top); err != nil {
 			return passes, err
 		}
@@ -227,6 +218,20 @@ func (p *simPlan) listTops(ctx context.Context, i int, mem *simMemory) (passes i
 			return passes, nil
 		}
 	}
+}
+
+// decide runs the kernel, the stage that draws from its lists, and further passes.
+func (p *simPlan) decide(ctx context.Context, i int, mem *simMemory, b *batch) error {
+	if err := mem.run(ctx, p.programs[i]); err != nil {
+		return err
+	}
+	if stage := p.stages[i]; stage != nil {
+		mem.launch.CTAs = b.rows
+		if err := mem.run(ctx, stage); err != nil {
+			return err
+		}
+	}
+	return p.makeFurtherPasses(ctx, mem, b)
 }
 
 // makeFurtherPasses goes on while rows are undecided.
@@ -293,6 +298,7 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamLogProb: m.logProbs.Addr, templates.ParamKeys: put("keys", make([]byte, 8*n)),
 		templates.ParamTicket: put("ticket", make([]byte, 4)), templates.ParamMasses: mem.Alloc(templates.ParamMasses, 8*n).Addr,
 		templates.ParamRanks: m.ranks.Addr, templates.ParamRankKeys: mem.Alloc(templates.ParamRankKeys, 8*n).Addr,
+		templates.ParamKept: mem.Alloc(templates.ParamKept, n*manifest.KeptBytes).Addr,
 	}
 	if p.spec.Computation().Collects() {
 		m.addCollection(b, put)

@@ -111,7 +111,7 @@ func TestTopsStayDecided(t *testing.T) {
 		mem := newSimMemory(p, b)
 		mem.launch.CTAs = simCTAs
 		mem.launch.Pointers[templates.ParamPartials] = mem.memory.Alloc("partial sums", p.buckets[0].Artifact.Manifest.PartialsBytes(1, simCTAs)).Addr
-		passes, err := p.listTops(t.Context(), 0, mem)
+		passes, err := p.listTops(t.Context(), 0, mem, b)
 		require.NoError(t, err)
 		require.Greater(t, passes, 1, "the first pass leaves the row open")
 		ids := mem.ints(mem.topIDs, 20)

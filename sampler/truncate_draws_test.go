@@ -28,12 +28,12 @@ var drawsUnderTruncation = []struct {
 	spread float64
 }{
 	{ir.Truncation{TopK: true, TopP: true}, ir.WithReplacement, ir.Chain{Temperature: true}, ir.NoLogProb, false, false, 64, 630, 0.5},
+	{ir.Truncation{TopP: true}, ir.WithReplacement, ir.Chain{Temperature: true}, ir.TemperatureLogProb, true, false, 8, 2901, 0.1},
 	{ir.Truncation{TopK: true, TopP: true, MinP: true, TemperatureLast: true}, ir.WithoutReplacement, ir.Chain{Temperature: true, Mask: true}, ir.ProcessedLogProb, false, true, 8, 490, 2},
-	{ir.Truncation{TopK: true}, ir.WithoutReplacement, ir.Chain{Temperature: true}, ir.RawLogProb, false, false, 64, 600, 0.2},
-	{ir.Truncation{MinP: true}, ir.WithReplacement, ir.Chain{Mask: true}, ir.NoLogProb, true, true, 16, 500, 0.5},
-	{ir.Truncation{TopP: true}, ir.WithReplacement, ir.Chain{Temperature: true}, ir.TemperatureLogProb, true, false, 8, 4801, 0.1},
 	{ir.Truncation{TopP: true, MinP: true, TemperatureLast: true}, ir.WithReplacement, ir.Chain{Temperature: true}, ir.ProcessedLogProb, false, false, 16, 2900, 0.2},
-	{ir.Truncation{TopP: true, MinP: true}, ir.WithoutReplacement, ir.Chain{Temperature: true}, ir.ProcessedLogProb, false, false, 64, 4800, 0.1},
+	{ir.Truncation{TopK: true}, ir.WithoutReplacement, ir.Chain{Temperature: true}, ir.RawLogProb, false, false, 64, 600, 0.2},
+	{ir.Truncation{TopP: true, MinP: true}, ir.WithoutReplacement, ir.Chain{Temperature: true}, ir.ProcessedLogProb, false, false, 64, 2902, 0.1},
+	{ir.Truncation{MinP: true}, ir.WithReplacement, ir.Chain{Mask: true}, ir.NoLogProb, true, true, 16, 500, 0.5},
 	{ir.Truncation{MinP: true}, ir.WithoutReplacement, ir.Chain{}, ir.RawLogProb, false, false, 40, 2900, 0.05},
 	{ir.Truncation{}, ir.WithReplacement, ir.Chain{Temperature: true, Mask: true}, ir.ProcessedLogProb, true, true, 32, 700, 1},
 	{ir.Truncation{}, ir.WithoutReplacement, ir.Chain{Temperature: true}, ir.RawLogProb, false, true, 32, 400, 1},
@@ -47,7 +47,7 @@ func TestDrawsUnderTruncation(t *testing.T) {
 		const hidden = 8
 		n := 7
 		if c.vocab > 1000 {
-			n = 4
+			n = 3
 		}
 		w, h := make([]uint16, c.vocab*hidden), make([]uint16, n*hidden)
 		for i := range w {

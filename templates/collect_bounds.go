@@ -47,7 +47,9 @@ func (c *samplers) awaitTries() int {
 func (c *samplers) awaitMarks() {
 	f := c.f
 	skip, late, first := f.Label("marks_awaited"), f.Pred("not_early"), f.Pred("is_first")
-	f.Bra(skip).IfNot(c.lists)
+	if !c.collecting() || !c.tops() { // whose rows all have marks of the likeliest tokens
+		f.Bra(skip).IfNot(c.lists)
+	}
 	f.SetpU32(ptx.EQ, late, c.early, ptx.Imm(0))
 	f.Bra(skip).If(late)
 	f.MovB32(c.early, ptx.Imm(0))
@@ -88,6 +90,9 @@ func (c *samplers) serveMarks() {
 func (c *samplers) serve(tries int) {
 	f := c.f
 	column, row, idle := c.servedRow()
+	if c.tops() { // whose marks of the same row are served next
+		f.SubU32(c.served, c.served, ptx.Imm(1))
+	}
 	marks, none, done := c.listMarks(column), f.Pred("no_list"), f.Label("served")
 	f.SetpOrU32(ptx.EQ, none, marks, ptx.Imm(0), idle)
 	f.Bra(done).If(none)

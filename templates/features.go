@@ -39,16 +39,6 @@ func Supports(c ir.Computation) error {
 	switch {
 	case c.Truncation.Any() && c.Sampler != ir.Gumbel:
 		return &UnsupportedError{ir.Feature("truncation with the " + c.Sampler.String() + " sampler")}
-	case c.Truncation.Any() && c.Rank:
-		return &UnsupportedError{"truncation with ranks"}
-	case c.Truncation.Any() && c.TopN > 0:
-		return &UnsupportedError{"truncation with top log-probabilities"}
-	case c.Truncation.Any() && c.Listed:
-		return &UnsupportedError{"truncation with listed log-probabilities"}
-	case c.Draws != ir.SingleDraw && c.Rank:
-		return &UnsupportedError{"several draws of a row with ranks"}
-	case c.Draws != ir.SingleDraw && c.TopN > 0:
-		return &UnsupportedError{"several draws of a row with top log-probabilities"}
 	case len(c.DistinctSums()) > 1:
 		return &UnsupportedError{twoSums(c)}
 	case unedited && (c.Chain.Bias == ir.BiasVector || c.Chain.Bias == ir.BiasMatrix):

@@ -29,7 +29,9 @@ func (c *samplers) seedBests(groups func(body func(g group))) {
 		c.serveFirst()
 	}
 	if c.tops() {
-		c.awaitMarks()
+		if !c.collecting() {
+			c.awaitMarks()
+		}
 		c.serveTops(serveTries)
 	}
 	bests := c.publishBests()

@@ -43,15 +43,19 @@ type lister struct {
 	masses        ptx.B64
 	tokens, state ptx.B64
 	logProb       ptx.B64
+
+	narrows              bool // filters narrow rows
+	keptRows, candidates ptx.B64
 }
 
 // newListed adds the kernel to the module of the kernel that samples.
 func newListed(m *ptx.Module, c ir.Computation, o Options, name string) *Stage {
 	f := m.Entry(name)
 	f.Reqntid(listedThreads, 1, 1)
+	narrows := reportsKept(c)
 	c = c.Summed()
 	k := &skeleton{f: f, c: c, whole: c, options: o, base: ir.Base(c), sum: newSumGraphs(c, c), sig: &params{signature: signature{f: f, sets: setsOf(c)}}}
-	l := &lister{samplers: &samplers{skeleton: k}, options: o}
+	l := &lister{samplers: &samplers{skeleton: k}, options: o, narrows: narrows}
 	l.begin()
 	f.Comment("A warp for each id of each row.")
 	done, past := f.Label("done"), f.Pred("past")
@@ -82,6 +86,10 @@ func (l *lister) begin() {
 	tokens, status := s.pointer(ParamTokens, "i32", "batch", "read"), s.pointer(ParamStatus, "i32", "batch", "read")
 	logProb := s.pointer(ParamLogProb, "f32", "batch", "read")
 	out := s.pointer(ParamListLogProbs, "f32", "batch x list_length", "write")
+	var keptRows, candidates ptx.Param
+	if l.narrows {
+		keptRows, candidates = s.keptRows("scratch"), s.pointer(ParamCandidates, "u32", "batch x 8192 x 4", "scratch")
+	}
 
 	l.tid, l.lane, l.pair, l.step = f.B32("thread"), f.B32("lane"), f.B32("pair"), f.B32("warps")
 	f.MovB32(l.tid, ptx.TidX)
@@ -95,6 +103,9 @@ func (l *lister) begin() {
 	l.ids, l.idStride, l.length = loadPointer(f, ids, "list_ids"), loadU32(f, stride, "list_stride"), loadU32(f, length, "list_length")
 	l.masses, l.tokens, l.state = loadPointer(f, masses, "masses"), loadPointer(f, tokens, "tokens"), loadPointer(f, status, "status")
 	l.logProb, l.out = loadPointer(f, logProb, "logprob"), loadPointer(f, out, "list_logprobs")
+	if l.narrows {
+		l.keptRows, l.candidates = loadPointer(f, keptRows, "kept_rows"), loadPointer(f, candidates, "candidates")
+	}
 	warp, cta := f.B32("warp"), f.B32("cta")
 	f.ShrU32(warp, l.tid, ptx.Imm(5))
 	f.MovB32(cta, ptx.CtaidX)
@@ -124,6 +135,9 @@ func (l *lister) tell() {
 	f.SetpU32(ptx.GE, none, id, l.vocab) // a negative one is large
 	f.Bra(write).If(none)
 	l.sampled(row, id, log, write)
+	if l.narrows && l.c.LogProb == ir.ProcessedLogProb {
+		l.amongKept(row, slot, id, log, write)
+	}
 	f.MovF32(log, l.logProbOfID(row, slot, id))
 	f.Place(write)
 	first := f.Pred("first_lane")
@@ -149,16 +163,83 @@ func (l *lister) logProbOfID(row, slot, id ptx.B32) ptx.F32 {
 	f.MadWideU32(addr, row, ptx.Imm(8), l.masses)
 	f.LdGlobalV2F32([]ptx.F32{total.largest, total.sum}, addr)
 	alpha, tau, scale := l.scalesOf(slot)
+	if l.narrows {
+		alpha, tau, scale = l.narrowedScales(loadKept(f, l.c, l.keptRows, row, l.temperatureOf(row)), alpha, tau, scale)
+	}
 	y := l.product.of(f, l.lane, row, id)
-	in := newInputs(y)
+	z := l.baseOf(y, alpha, slot, id)
+	log := l.logProbOf(total, tau, scale, z)
+	return l.withoutRounding(log, y, alpha, scale)
+}
+
+// baseOf is the score without noise of a token whose product is y.
+func (l *lister) baseOf(y, alpha ptx.F32, slot, id ptx.B32) ptx.F32 {
+	f, in := l.f, newInputs(y)
 	in.f[ir.InAlpha], in.f[ir.InPad] = alpha, f.F32("pad")
 	f.MovF32(in.f[ir.InPad], ptx.F32Imm(0))
 	l.addInputs(in, slot, id)
 	z, isNaN := lower(f, l.base, in), f.Pred("is_nan")
 	f.SetpF32(ptx.NAN, isNaN, z, z)
 	f.MovB32(z, ptx.Imm(floatMinusInf)).If(isNaN) // of a token that is not allowed
-	log := l.logProbOf(total, tau, scale, z)
-	return l.withoutRounding(log, y, alpha, scale)
+	return z
+}
+
+// amongKept is the log-probability of a token of a row that filters narrow among what is kept, -inf of one that is not. What the row's
+// list has is told by the first kernel's own logit, as the cut was made; a token that it has not is not kept if the list has all that
+// is, and else stands far from the cut, so that the product tells.
+func (l *lister) amongKept(row, slot, id ptx.B32, log ptx.F32, write *ptx.Label) {
+	f, k, plain := l.f, loadKept(l.f, l.c, l.keptRows, row, l.temperatureOf(row)), l.f.Label("not_narrowed")
+	f.Bra(plain).If(k.plain)
+	z, found := l.seekListed(k, row, id)
+	whole, told := f.Pred("has_all"), f.Label("logit_known")
+	f.MovB32(log, ptx.Imm(floatMinusInf))
+	f.Bra(told).If(found)
+	f.SetpU32(ptx.EQ, whole, k.kind, ptx.Imm(keptList))
+	f.Bra(write).If(whole)
+	one, y := f.F32("one"), l.product.of(f, l.lane, row, id)
+	f.MovF32(one, ptx.F32Imm(1))
+	f.MovF32(z, l.baseOf(y, one, slot, id))
+	f.Place(told)
+	key, some := f.B64("rank_key"), f.Pred("some_mass")
+	rankKey(f, key, z, id)
+	kept := k.has(f, l.vocab, z, key)
+	f.SetpAndF32(ptx.GT, some, z, ptx.F32Imm(math.Inf(-1)), kept)
+	f.MovF32(log, k.logProb(f, z)).If(some)
+	f.Bra(write)
+	f.Place(plain)
+}
+
+// seekListed looks for a token in its row's list, all lanes at once.
+func (l *lister) seekListed(k keptRow, row, id ptx.B32) (z ptx.F32, found ptx.Pred) {
+	f, i, past, end, lanes, at, addr := l.f, l.f.B32("entry"), l.f.Pred("past"), l.f.Label("list_sought"), l.f.B32("finders"), l.f.B32("finder"), l.f.B64()
+	z, found = f.F32("z"), f.Pred("is_listed")
+	f.MovF32(z, ptx.F32Imm(0))
+	f.MovB32(lanes, ptx.Imm(0))
+	f.MovB32(i, ptx.Imm(0))
+	loop := f.Here("seek_listed")
+	f.SetpU32(ptx.GE, past, i, k.count)
+	f.Bra(end).If(past)
+	own, there, is, words := f.B32(), f.Pred("has_entry"), f.Pred("is_token"), f.NewB32s("entry", 2)
+	f.AddU32(own, i, l.lane)
+	f.SetpU32(ptx.LT, there, own, k.count)
+	f.MadLoU32(own, row, ptx.Imm(manifest.RowCandidates), own)
+	f.MadWideU32(addr, own, ptx.Imm(manifest.CandidateBytes), l.candidates)
+	f.MovB32(words[0], ptx.Imm(0))
+	f.MovB32(words[1], imm(f, ir.NoToken))
+	f.LdGlobalV2B32(words, addr).If(there)
+	f.SetpAndU32(ptx.EQ, is, words[1], id, there)
+	f.VoteSyncBallotB32(lanes, is, ptx.Imm(fullWarp))
+	f.BrevB32(at, lanes)
+	f.ClzB32(at, at)
+	f.MinU32(at, at, ptx.Imm(warpSize-1))
+	f.ShflSyncIdxB32(words[0], words[0], at, ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
+	f.MovB32(z, words[0])
+	f.AddU32(i, i, ptx.Imm(warpSize))
+	f.SetpU32(ptx.EQ, past, lanes, ptx.Imm(0))
+	f.Bra(loop).If(past)
+	f.Place(end)
+	f.SetpU32(ptx.NE, found, lanes, ptx.Imm(0))
+	return z, found
 }
 
 // scalesOf are the alpha of the row that has its parameters in a slot, and its sums' tau and scale; without a temperature none is set
@@ -171,7 +252,11 @@ func (c *samplers) scalesOf(slot ptx.B32) (alpha, tau, scale ptx.F32) {
 		return alpha, tau, scale
 	}
 	t, tau := f.F32("temperature"), f.F32("tau")
-	f.LdGlobalF32(t, c.perRow(c.temps, slot, c.tempStride, 4))
+	if c.c.Chain.Temperature {
+		f.LdGlobalF32(t, c.perRow(c.temps, slot, c.tempStride, 4))
+	} else {
+		f.MovF32(t, ptx.F32Imm(1))
+	}
 	splitTemperature(f, t, f.Pred("above_one"), alpha, tau)
 	tau = c.sumTau(tau)
 	return alpha, tau, c.rowScale(tau)

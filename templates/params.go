@@ -70,6 +70,7 @@ const (
 	ParamTopLogProbs       = manifest.TopLogProbs
 	ParamRankKeys          = manifest.RankKeys
 	ParamRanks             = manifest.Ranks
+	ParamKept              = manifest.Kept
 	ParamListIDs           = "list_ids"
 	ParamListStride        = "list_stride"
 	ParamListLength        = "list_length"
@@ -178,17 +179,27 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	if c.Collects() {
 		s.addCollection(c, o)
 	}
-	s.addTops(c)
-	if c.Rank {
-		s.addRankKeys()
-	}
-	if c.Listed || c.TopN > 0 {
-		s.masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
+	if !o.Further { // whose stage alone has more to report
+		s.addReports(c)
 	}
 	s.keys = s.pointer(ParamKeys, "u64", "batch", "workspace")
 	s.ticket = s.pointer(ParamTicket, "u32", "1", "workspace")
 	return s
 }
+
+// addReports declares what the kernel leaves for the stages that report of rows.
+func (s *params) addReports(c ir.Computation) {
+	s.addTops(c)
+	if c.Rank {
+		s.addRankKeys()
+	}
+	if reportsSums(c) && !keepsMass(c) {
+		s.masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
+	}
+}
+
+// reportsSums reports whether a stage tells log-probabilities by the sums of rows.
+func reportsSums(c ir.Computation) bool { return c.Listed || c.TopN > 0 }
 
 // setsOf is the scalar that says how many sets of rows' parameters there are.
 func setsOf(c ir.Computation) string {

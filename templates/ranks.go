@@ -53,7 +53,7 @@ func (c *samplers) writeRankKey(row, id ptx.B32, z ptx.F32, first ptx.Pred) {
 
 // writeFirstRank writes what a row's rank is before anything is counted: 1, or 0 without a token. Who wants no ranks gives no address.
 func (c *samplers) writeFirstRank(row ptx.B32, ok ptx.Pred) {
-	if !c.c.Rank {
+	if !c.c.Rank || c.options.Further {
 		return
 	}
 	f, none, key, addr, rank, wanted := c.f, c.f.Pred("no_token"), c.f.B64("rank_key"), c.f.B64(), c.f.B32("rank"), c.f.Pred("wanted")

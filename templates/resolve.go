@@ -66,9 +66,12 @@ type resolver struct {
 	ids                   ptx.B32 // bound of ids for the next pass, 0 for none
 	tokens, status        ptx.B64
 	passes                ptx.B64
-	scores, logProbs      ptx.B64 // logProbs is not set without them
-	sumTemperature        ptx.F32 // of processed log-probabilities: T, or 1 for 0
-	inverse               ptx.F64 // 1 over it
+	scores, logProbs      ptx.B64   // logProbs is not set without them
+	rankKeys, ranks       ptx.Param // of the row's token, likewise
+	tokenLogit            ptx.F32   // whose logit in the mode's distribution it is
+	keptRows              ptx.Param // what is told of the rows (kept_row.go)
+	sumTemperature        ptx.F32   // of processed log-probabilities: T, or 1 for 0
+	inverse               ptx.F64   // 1 over it
 
 	listed ptx.B32  // tokens that reach the bound
 	taken  ptx.B32  // of those, what top-k leaves
@@ -118,6 +121,8 @@ func (r *resolver) resolveFilters() {
 func (r *resolver) decideNarrowed() {
 	if r.further {
 		r.byMode()
+	} else {
+		r.noteNarrowed()
 	}
 	edge := r.edge()
 	r.checkList(edge)
@@ -198,7 +203,23 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	if r.several() {
 		r.beginDraws(several)
 	}
+	r.beginReports()
 	r.readState(loadPointer(f, states, "states"), loadPointer(f, open, "open"))
+	if !r.further {
+		r.beginKept()
+	}
+}
+
+// beginReports declares what is left for the stages that report of rows. It is loaded where it is used: registers are few.
+func (r *resolver) beginReports() {
+	if r.c.Rank {
+		r.rankKeys, r.ranks = r.sig.pointer(ParamRankKeys, "u64", "batch", "scratch"), r.sig.pointer(ParamRanks, "i32", "batch", "write")
+		r.tokenLogit = r.f.F32("token_logit")
+		r.f.MovF32(r.tokenLogit, ptx.F32Imm(0))
+	}
+	if reportsKept(r.c) {
+		r.keptRows = r.sig.keptRows("scratch")
+	}
 }
 
 // readList finds the row's list, and loads what needs nothing but an address: of the marks one a thread, whether it is in use or not.
@@ -389,6 +410,7 @@ func (r *resolver) endWith(s ir.Status, p ptx.Pred) {
 	if r.tells() {
 		f.StGlobalB32(rowAddr(f, r.logProbs, r.row), imm(f, floatNaN)).If(first)
 	}
+	r.leaveRank(nil, ptx.B32{}, first)
 	f.Bra(r.labels.done)
 	f.Place(on)
 }
@@ -435,8 +457,28 @@ func (r *resolver) write(best ptx.B64) {
 	if r.c.Score {
 		f.StGlobalF32(rowAddr(f, r.scores, r.row), r.finalScore(high))
 	}
+	r.leaveRank(&r.tokenLogit, token, first)
 	r.closeRow()
 	f.Bra(r.labels.done)
+}
+
+// leaveRank leaves the key of the row's token for the pass that counts what is before it, and a rank of 1; 0 where the logit is nil,
+// since there is no token.
+func (r *resolver) leaveRank(logit *ptx.F32, token ptx.B32, first ptx.Pred) {
+	if !r.c.Rank {
+		return
+	}
+	f, key, wanted, rank := r.f, r.f.B64("rank_key"), r.f.Pred("wanted"), int64(0)
+	f.MovB64(key, ptx.Imm(notKeyed))
+	if logit != nil {
+		rankKey(f, key, *logit, token)
+		rank = 1
+	}
+	addr, ranks, one := f.B64(), loadPointer(f, r.ranks, "ranks"), imm(f, rank)
+	f.MadWideU32(addr, r.row, ptx.Imm(8), loadPointer(f, r.rankKeys, "rank_keys"))
+	f.StGlobalB64(addr, key).If(first)
+	f.SetpAndU64(ptx.NE, wanted, ranks, ptx.Imm(0), first)
+	f.StGlobalB32(rowAddr(f, ranks, r.row), one).If(wanted)
 }
 
 // finalScore is z/T + g: the compared score is T times that for T below 1.

@@ -334,10 +334,11 @@ func (r *resolver) tellAgain() {
 // distribution, if it is of that. Scores are added up as ever in such a row, with its alpha.
 func (r *resolver) tellOfAll(z, last ptx.F32) {
 	f, pair, c := r.f, f32Pair(r.f, r.masses), r.c.Summed()
-	base, above := z, f.F32("above_reference")
+	shown, above := z, f.F32("above_reference")
 	if c.LogProb.OfModel() {
-		base = last
+		shown = last
 	}
+	base := shown
 	in := inputs{f: map[ir.Input]ptx.F32{ir.InLargest: pair[0], ir.InMass: pair[1]}}
 	if !c.RowScales() {
 		f.SubF32(above, base, pair[0], ptx.RN)
@@ -353,5 +354,5 @@ func (r *resolver) tellOfAll(z, last ptx.F32) {
 		in.f[ir.InScale] = sumScale(f, tau)
 	}
 	in.f[ir.InBase], in.f[ir.InTop] = base, above
-	r.tell(lower(f, ir.LogProbability(r.c), in))
+	r.tell(lower(f, ir.LogProbability(r.c), in), shown)
 }

@@ -169,6 +169,7 @@ func (r *resolver) resolveKept() {
 		mass := f.F64("mass")
 		f.CvtRnF64U64(mass, above)
 		f.MulF64(mass, mass, r.unit(), ptx.RN)
+		r.noteCut(k, mass)
 		r.tellKept(k.z, mass)
 	case r.tells():
 		r.tellOfModel(k.last)
@@ -197,6 +198,20 @@ func (r *resolver) listedWeight(k kept) ptx.B64 {
 		f.AddU64(own, own, weight)
 	})
 	return r.scan(own).total
+}
+
+// noteCut notes what the row keeps, for stages that report of it: down to the last of the sorted tokens that are kept; down to the
+// ceiling if none is, and without a p whatever weighs enough.
+func (r *resolver) noteCut(k kept, mass ptx.F64) {
+	if !reportsKept(r.c) {
+		return
+	}
+	f, some, last, cut := r.f, r.f.Pred("some_listed"), r.f.B32(), r.f.B64("cut_key")
+	f.SetpU32(ptx.NE, some, r.cut, ptx.Imm(0))
+	f.SubU32(last, r.cut, ptx.Imm(1))
+	f.MovB64(cut, k.ceiling)
+	f.LdSharedB64(cut, r.keyAddr(last)).If(some)
+	r.noteKept(keptMore, cut, mass)
 }
 
 // unit is the power of a weight of 1: over that of the likeliest token, which is a power of two.

@@ -54,7 +54,9 @@ func (r *resolver) picked(word int) ptx.F32 {
 // tellListed writes the log-probability of the token that was picked, of a row whose list has all that is kept.
 func (r *resolver) tellListed() {
 	if r.sumsKept() {
-		r.tellKept(r.picked(0), r.listedMass())
+		z, mass := r.picked(0), r.listedMass()
+		r.noteKept(keptList, r.cutKey, mass)
+		r.tellKept(z, mass)
 	} else {
 		r.tellOfModel(r.picked(1))
 	}
@@ -136,10 +138,14 @@ func (r *resolver) addUp(own ptx.F64) ptx.F64 {
 
 // tellKept writes the log-probability of a token among those kept, whose powers add up to mass.
 func (r *resolver) tellKept(z ptx.F32, mass ptx.F64) {
+	r.tell(r.keptLog(z, mass), z)
+}
+
+func (r *resolver) keptLog(z ptx.F32, mass ptx.F64) ptx.F32 {
 	f, top, sum := r.f, r.f.F32("below"), r.f.F32("kept_mass")
 	f.CvtRnF32F64(top, r.below(z))
 	f.CvtRnF32F64(sum, mass)
-	r.tell(lower(f, ir.KeptLogProbability(), inputs{f: map[ir.Input]ptx.F32{ir.InTop: top, ir.InMass: sum}}))
+	return lower(f, ir.KeptLogProbability(), inputs{f: map[ir.Input]ptx.F32{ir.InTop: top, ir.InMass: sum}})
 }
 
 // tellOfModel writes the log-probability of a token of the model's own distribution, whose logit in it is z.
@@ -153,7 +159,7 @@ func (r *resolver) tellOfModel(z ptx.F32) {
 		in.f[ir.InScale] = sumScale(f, r.temperature)
 	}
 	in.f[ir.InTop] = above
-	r.tell(lower(f, ir.LogProbability(r.c), in))
+	r.tell(lower(f, ir.LogProbability(r.c), in), z)
 }
 
 func f32Pair(f *ptx.Func, at ptx.B64) []ptx.F32 {
@@ -162,7 +168,11 @@ func f32Pair(f *ptx.Func, at ptx.B64) []ptx.F32 {
 	return pair
 }
 
-func (r *resolver) tell(log ptx.F32) {
+// tell writes the log-probability of a token whose logit in the mode's distribution is z.
+func (r *resolver) tell(log, z ptx.F32) {
 	first := r.isThread(0)
 	r.f.StGlobalF32(rowAddr(r.f, r.logProbs, r.row), log).If(first)
+	if r.c.Rank {
+		r.f.MovF32(r.tokenLogit, z)
+	}
 }

@@ -123,7 +123,7 @@ func (k *skeleton) finishKernel(m *ptx.Module) (*Kernel, error) {
 			return nil, err
 		}
 	}
-	if k.c.Listed {
+	if k.c.Listed && !k.options.Further {
 		kernel.Listed = newListed(m, k.c, k.options, k.f.Name+"_listed")
 		if err := m.Err(); err != nil {
 			return nil, err

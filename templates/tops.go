@@ -29,7 +29,7 @@ func newTopGraphs(c ir.Computation) topGraphs {
 }
 
 // tops reports whether the kernel lists the likeliest tokens.
-func (c *skeleton) tops() bool { return c.c.TopN > 0 }
+func (c *skeleton) tops() bool { return c.c.TopN > 0 && !c.options.Further }
 
 // topsApart reports whether they are by other logits than are sampled.
 func (c *skeleton) topsApart() bool {
@@ -44,7 +44,9 @@ func (s *params) addTops(c ir.Computation) {
 	}
 	s.topParams = s.topLists()
 	s.topPass = s.scalar(ParamTopPass)
-	s.arrivals = s.pointer(ParamArrivals, "u32", "1", "workspace")
+	if !c.Collects() {
+		s.arrivals = s.pointer(ParamArrivals, "u32", "1", "workspace")
+	}
 }
 
 // topParams are what both kernels work in.
@@ -71,6 +73,9 @@ const (
 // beginTops prepares what a thread keeps.
 func (c *samplers) beginTops(warp ptx.B32) {
 	f := c.f
+	if c.collecting() {
+		return // which prepares as much
+	}
 	c.served, c.early, c.lists = f.B32("served"), f.B32("early"), f.Pred("any_list")
 	f.MovB32(c.early, ptx.Imm(1))
 	f.SetpB32(ptx.EQ, c.lists, c.lane, c.lane)

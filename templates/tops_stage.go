@@ -25,15 +25,18 @@ type topper struct {
 	bound          ptx.B64
 	ids, logs      ptx.B64
 	masses, status ptx.B64
+	narrows        bool // filters narrow rows
+	keptRows       ptx.B64
 }
 
 // newTop adds the kernel to the module of the kernel that lists.
 func newTop(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, o Options, name string) *Stage {
 	f := m.Entry(name)
 	f.Reqntid(resolveThreads, 1, 1)
+	narrows := reportsKept(c)
 	c = c.Summed()
 	k := &skeleton{f: f, c: c, whole: c, options: o, sum: newSumGraphs(c, c), sig: &params{signature: signature{f: f, sets: setsOf(c)}}}
-	t := &topper{samplers: &samplers{skeleton: k}, r: &resolver{f: f, c: c}, done: f.Label("done")}
+	t := &topper{samplers: &samplers{skeleton: k}, r: &resolver{f: f, c: c}, done: f.Label("done"), narrows: narrows}
 	t.begin(shared)
 	t.endFailed()
 	t.sort()
@@ -52,6 +55,10 @@ func (t *topper) begin(shared ptx.SharedVar) {
 		s.temperature, s.temperatureStride = s.rows(ParamTemperature, "f32", ParamTemperatureStride)
 	}
 	s.topParams = s.topLists()
+	var vocab, keptRows ptx.Param
+	if t.narrows {
+		vocab, keptRows = s.scalar(ParamVocab), s.keptRows("scratch")
+	}
 	masses, status := s.pointer(ParamMasses, "f32", "batch x 2", "scratch"), s.pointer(ParamStatus, "i32", "batch", "read")
 	shape := "batch x top_n"
 	ids, logs := s.pointer(ParamTopIDs, "i32", shape, "write"), s.pointer(ParamTopLogProbs, "f32", shape, "write")
@@ -62,6 +69,9 @@ func (t *topper) begin(shared ptx.SharedVar) {
 	f.GriddepcontrolLaunchDependents()
 	f.GriddepcontrolWait()
 	t.loadSlots()
+	if t.narrows {
+		t.vocab, t.keptRows = loadU32(f, vocab, "vocab"), loadPointer(f, keptRows, "kept_rows")
+	}
 	if t.c.Chain.Temperature {
 		t.temps, t.tempStride = loadPointer(f, s.temperature, "temperature"), loadU32(f, s.temperatureStride, "temperature_stride")
 	}
@@ -183,6 +193,9 @@ func (t *topper) write() {
 	f.LdSharedB64(floor, r.smem.Off(resolveKeys+8*(t.c.TopN-1))).If(enough)
 	f.StGlobalB64(t.floor, floor).If(first)
 	f.SetpU32(ptx.LT, here, r.tid, ptx.Imm(t.c.TopN))
+	if t.narrows && t.c.LogProb == ir.ProcessedLogProb {
+		t.writeNarrowed()
+	}
 	f.Bra(t.done).IfNot(here)
 	f.MovB32(id, imm(f, ir.NoToken))
 	f.MovF32(log, ptx.F32Imm(math.Inf(-1)))
@@ -200,6 +213,43 @@ func (t *topper) write() {
 	f.Bra(t.done)
 }
 
+// writeNarrowed is write for a row that filters narrow: a warp looks at as many keys as it has lanes, more than are asked for, since
+// min-p may drop one among them whose weight is rounded below that of the next. Other rows go on.
+func (t *topper) writeNarrowed() {
+	f, r, k, plain, there := t.f, t.r, loadKept(t.f, t.c, t.keptRows, t.row, t.temperatureOf(t.row)), t.f.Label("not_narrowed"), t.f.Pred("has_key")
+	other := f.Pred("other_warp")
+	f.Bra(plain).If(k.plain)
+	f.SetpU32(ptx.GE, other, r.tid, ptx.Imm(warpSize))
+	f.Bra(t.done).If(other)
+	key, low, high, id := f.B64("key"), f.B32(), f.B32(), f.B32("token")
+	f.SetpU32(ptx.LT, there, r.tid, r.listed)
+	f.MovB64(key, ptx.Imm(0))
+	f.LdSharedB64(key, r.keyAddr(r.tid)).If(there)
+	f.MovUnpackB64(low, high, key)
+	f.NotB32(id, low)
+	z := scoreThreshold(f, high)
+	kept := k.has(f, t.vocab, z, key)
+	f.AndPred(kept, kept, there)
+	lanes, before, place, all := f.B32("kept_lanes"), f.B32(), f.B32("place"), f.B32("kept_tokens")
+	f.VoteSyncBallotB32(lanes, kept, ptx.Imm(fullWarp))
+	f.MovB32(before, ptx.LanemaskLt)
+	f.AndB32(before, before, lanes)
+	f.PopcB32(place, before)
+	f.PopcB32(all, lanes)
+	f.SetpAndU32(ptx.LT, kept, place, ptx.Imm(t.c.TopN), kept)
+	log := k.logProb(f, z)
+	f.StGlobalB32(rowAddr(f, t.ids, place), id).If(kept)
+	f.StGlobalF32(rowAddr(f, t.logs, place), log).If(kept)
+	behind, none := f.Pred("behind_kept"), f.F32()
+	f.SetpU32(ptx.LT, behind, r.tid, ptx.Imm(t.c.TopN))
+	f.SetpAndU32(ptx.GE, behind, r.tid, all, behind)
+	f.MovF32(none, ptx.F32Imm(math.Inf(-1)))
+	f.StGlobalB32(rowAddr(f, t.ids, r.tid), imm(f, ir.NoToken)).If(behind)
+	f.StGlobalF32(rowAddr(f, t.logs, r.tid), none).If(behind)
+	f.Bra(t.done)
+	f.Place(plain)
+}
+
 // logProb is the log-probability of a token of the row by its logit.
 func (t *topper) logProb(z ptx.F32) ptx.F32 {
 	f, total, addr := t.f, pair{t.f.F32("largest"), t.f.F32("sum")}, t.f.B64()
@@ -207,6 +257,9 @@ func (t *topper) logProb(z ptx.F32) ptx.F32 {
 	f.LdGlobalV2F32([]ptx.F32{total.largest, total.sum}, addr)
 	slot := t.slotOf(t.row).index // a row that has not failed has one
 	alpha, tau, scale := t.scalesOf(slot)
+	if t.narrows {
+		alpha, tau, scale = t.narrowedScales(loadKept(f, t.c, t.keptRows, t.row, t.temperatureOf(t.row)), alpha, tau, scale)
+	}
 	base := z
 	if t.scaledSums() {
 		base = f.F32("base")

@@ -114,7 +114,7 @@ func Default(a arch.Arch, c ir.Computation, w Work) (*Plan, error) {
 func (fam family) tileFor(c ir.Computation, n int) Tile {
 	t := fam.tile(n)
 	if fam.lists != nil && c.Collects() {
-		return fam.lists(t)
+		return fam.lists(t, c)
 	}
 	return t
 }

@@ -155,7 +155,7 @@ type family struct {
 	// tile is the shape to start from for a width, without stages.
 	tile func(n int) Tile
 	// lists changes it for computations whose rows are listed; nil if it is the same.
-	lists func(Tile) Tile
+	lists func(Tile, ir.Computation) Tile
 }
 
 var families = map[string]family{arch.SM90.Name: sm90, arch.SM100.Name: sm100}

@@ -1,6 +1,9 @@
 package tiling
 
-import "github.com/fsgen/fsgen/arch"
+import (
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/ir"
+)
 
 // wgmmaM is the rows of one warpgroup's product (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions").
 const wgmmaM = 64
@@ -15,10 +18,14 @@ var sm90 = family{
 }
 
 // sm90Lists is the shape for rows that are listed. In its first tile a CTA waits for the marks of the others: turns of two warpgroups
-// hide that, also at widths where they pay for nothing else.
-func sm90Lists(t Tile) Tile {
+// hide that, also at widths where they pay for nothing else. Where the likeliest tokens are listed too, there are not registers enough for
+// 192 rows of 64 columns.
+func sm90Lists(t Tile, c ir.Computation) Tile {
 	if t.N <= 16 {
 		t.N, t.PingPong = 16, true
+	}
+	if t.N == 64 && c.TopN > 0 {
+		t.M = 128
 	}
 	return t
 }
