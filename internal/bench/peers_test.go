@@ -147,3 +147,37 @@ sys.exit(peers.main(["--model", "qwen3-8b", "--vocab", "151936", "--hidden", "40
 	assert.Contains(t, string(out), "batch sizes 1, 256: graphs of 20 launches")
 	assert.Regexp(t, `(?m)^flashinfer +torch .*, flashinfer-python .*$`, string(out))
 }
+
+// TestPeersOfSeveralRanks goes the way of one rank over a stub of torch, and says what is missing without.
+func TestPeersOfSeveralRanks(t *testing.T) {
+	out, err := python(t, stubTorch+`
+import ranks
+args = ranks.parse(["--world", "2", "--vocab", "101", "--hidden", "64", "--batch", "4,8", "--contenders", "shard,gather-gumbel"])
+dist, rows = mock.MagicMock(), []
+torch.zeros.return_value.item.return_value = 7.0 # the slowest rank's
+r = ranks.Rank(torch, dist, args, 1)
+assert r.rows == 51, "the last shard is padded"
+for batch in args.batches:
+    rows += r.measure(batch)
+assert dist.barrier.called and dist.all_gather_into_tensor.called
+print(json.dumps(peers.report(args, "Stub", "release 1", rows, [])))`)
+	require.NoError(t, err)
+	r, err := Decode(out)
+	require.NoError(t, err)
+	require.Len(t, r.Results, 4)
+	assert.Equal(t, 350.0, r.find(8, "gather-gumbel").Median, "of 20 launches")
+
+	out, err = python(t, `
+import ranks
+sys.exit(ranks.main(["--world", "2", "--vocab", "128256", "--hidden", "8192", "--dry-run"]))`)
+	require.NoError(t, err)
+	assert.Contains(t, string(out), "batch 64: 8.21 MB of logits come to each rank; fsgen's keys are 512 bytes")
+	_, err = python(t, `
+sys.modules["torch"] = None
+import ranks
+sys.exit(ranks.main(["--world", "2", "--vocab", "100", "--hidden", "64"]))`)
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	assert.Equal(t, 3, exit.ExitCode())
+	assert.Contains(t, string(exit.Stderr), "ranks: nothing to time: import of torch")
+}
