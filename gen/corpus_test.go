@@ -271,7 +271,8 @@ var extrasCorpus = sync.OnceValues(func() (corpus, error) {
 })
 
 // truncationCorpus is kernels that truncate, whose modules have a second entry: with as little as such a kernel can have to do and
-// with all there is, log-probabilities and slots too, where one warpgroup samples and where two take turns, and where registers are fewest; and kernels of further passes.
+// with all there is, reports and slots too, where one warpgroup samples and where two take turns, where two distributions are added up,
+// and where registers are fewest; and kernels of further passes.
 var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 	const all = "scale=0.5,softcap=30,bias=rows,mask,temperature"
 	var rs []Request
@@ -287,7 +288,8 @@ var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 	}{
 		{arch.SM90, "", 8, "none", "top-k", false, ir.NoLogProb, false},
 		{arch.SM90, "", 64, all, "top-k,top-p,min-p,temperature-last", false, ir.ProcessedLogProb, true},
-		{arch.SM90, "", 256, "temperature", "top-p", false, ir.TemperatureLogProb, false},
+		{arch.SM90, "", 256, "temperature", "top-p", false, ir.RawLogProb, false},
+		{arch.SM90, "", 64, all, "top-p", false, ir.RawLogProb, false},
 		{arch.SM90, "m128n192k64s4c1", 192, all, "top-k,min-p", false, ir.RawLogProb, false},
 		{arch.SM90, "", 64, all, "top-k,top-p,min-p", true, ir.ProcessedLogProb, true},
 		{arch.SM100, "", 16, "temperature", "min-p", false, ir.RawLogProb, true},
@@ -339,7 +341,7 @@ var drawsCorpus = sync.OnceValues(func() (corpus, error) {
 		{arch.SM90, "", 64, all, ir.WithReplacement, false, "top-k,top-p,min-p,temperature-last", ir.ProcessedLogProb},
 		{arch.SM90, "", 256, "temperature", ir.WithoutReplacement, false, "top-p", ir.TemperatureLogProb},
 		{arch.SM90, "", 64, all, ir.WithReplacement, true, "top-k,top-p,min-p", ir.ProcessedLogProb},
-		{arch.SM100, "", 16, "temperature", ir.WithReplacement, true, "top-p", ir.TemperatureLogProb},
+		{arch.SM100, "", 16, "temperature", ir.WithReplacement, true, "top-p", ir.RawLogProb},
 		{arch.SM100, "", 256, all, ir.WithoutReplacement, false, "top-k,top-p,min-p", ir.ProcessedLogProb},
 	} {
 		narrow, err := ir.ParseTruncation(x.narrow)

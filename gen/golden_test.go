@@ -15,7 +15,7 @@ import (
 // have every part of the skeletons: one group of columns and many, one CTA and a cluster, even registers and shares, and
 // every transform; blocks scored as a whole, sums in the epilogue and in a pass of their own, and log-probabilities of what is
 // compared and of what is not, slots, rows that are narrowed, rows that draw several tokens, rows whose single logits are changed,
-// and what is reported beside tokens.
+// what is reported beside tokens, and all of these of one row, of which two distributions are added up.
 func TestGolden(t *testing.T) {
 	greedy := request(1, "none")
 	greedy.Computation.Sampler = ir.Greedy
@@ -42,12 +42,19 @@ func TestGolden(t *testing.T) {
 	reports, reports100 := request(64, "bias,temperature"), request(16, "mask,temperature")
 	reports.Computation.LogProb, reports.Computation.Listed, reports.Computation.TopN, reports.Options.Weights = ir.RawLogProb, true, 20, manifest.Packed
 	reports100.Arch, reports100.Computation.LogProb, reports100.Computation.TopN, reports100.Computation.Rank = arch.SM100, ir.ProcessedLogProb, 5, true
+	all, all100 := request(8, "temperature"), request(16, "mask,temperature")
+	all.Computation.Truncation, all.Computation.Draws, all.Computation.MaxDraws = narrow.Computation.Truncation, ir.WithReplacement, ir.MaxDraws
+	all.Computation.LogProb, all.Computation.TopN, all.Computation.Listed = ir.RawLogProb, 5, true
+	all100.Arch, all100.Computation.Truncation, all100.Computation.LogProb = arch.SM100, ir.Truncation{TopP: true, MinP: true, TemperatureLast: true}, ir.ProcessedLogProb
+	all100.Computation.LogSumExp, all100.Computation.TopN, all100.Computation.Rank, all100.Options.Further = true, 5, true, true
 	ranks := request(64, "mask")
 	ranks.Computation, ranks.Options.Ranks = ir.Computation{Chain: ranks.Computation.Chain, Sampler: ir.Greedy}, true
 	files := map[string][]byte{}
 	for _, r := range []Request{
 		reports,
 		reports100,
+		all,
+		all100,
 		ranks,
 		greedy,
 		request(16, "temperature"),

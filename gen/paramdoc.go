@@ -70,6 +70,7 @@ var paramDocs = map[string]string{
 	templates.ParamCandidates:        "likeliest tokens of every row: logit, id, score",
 	templates.ParamBounds:            "logit that listed tokens reach, as the high word of a key",
 	templates.ParamMasses:            "mass of every row: a reference and a sum",
+	templates.ParamSecondMasses:      "the same in the second distribution",
 	templates.ParamTokens:            "sampled token of every row, or -1",
 	templates.ParamStatus:            "0 sampled, 1 no token is allowed, 2 NaN among the logits, 3 bad temperature, 4 bad parameter, 5 undecided",
 	templates.ParamScores:            "winning score of every row",

@@ -65,6 +65,41 @@ func (c Computation) DistinctSums() (out []Sum) {
 	return out
 }
 
+// firstSum is the distribution that is added up where only one can be: that of the log-probabilities, or else that of the log-sum-exp.
+func (c Computation) firstSum() Sum {
+	if summed := c.Summed().Chain; c.LogProb.OfModel() {
+		return sumOf(summed, summed.Temperature)
+	}
+	return sumOf(c.Chain, true)
+}
+
+// MostSums is how many distributions kernels add up of one row.
+const MostSums = 2
+
+// SecondSum is the computation whose scores without noise are added up beside those of Summed, if there is one: for the log-sum-exp, or
+// for the masses that are not those of the first.
+func (c Computation) SecondSum() (second Computation, ok bool) {
+	if len(c.DistinctSums()) < MostSums {
+		return Computation{}, false
+	}
+	second = c
+	second.LogSumExp = c.LogSumExp && sumOf(c.Chain, true) != c.firstSum()
+	second.LogProb, second.Rank, second.TopN, second.Listed = NoLogProb, false, 0, false
+	return second, true
+}
+
+// NucleusOfSecond and RepeatsOfSecond report whether the mass that top-p, or that repeated draws take their share of is that of SecondSum.
+func (c Computation) NucleusOfSecond() bool {
+	_, two := c.SecondSum()
+	return two && c.Truncation.TopP && sumOf(c.Chain, !c.Truncation.TemperatureLast) != c.firstSum()
+}
+
+// RepeatsOfSecond: see NucleusOfSecond.
+func (c Computation) RepeatsOfSecond() bool {
+	_, two := c.SecondSum()
+	return two && c.Draws == WithReplacement && sumOf(c.Chain, true) != c.firstSum()
+}
+
 // Exponent is the graph of how many octaves a token stands above the reference: inputs InBase, InLargest and, with a
 // temperature, InScale, which is log2(e)/tau.
 func Exponent(c Computation) *Graph {

@@ -364,11 +364,13 @@ const (
 	Candidates = "candidates"
 	Bounds     = "row_bounds"
 	Masses     = "row_masses"
-	Arrivals   = "arrivals"
-	States     = "row_states"
-	Open       = "open_rows"
-	Pivots     = "row_pivots"
-	Bins       = "row_bins"
+	// SecondMasses are those of the second distribution, where two are added up.
+	SecondMasses = "row_second_masses"
+	Arrivals     = "arrivals"
+	States       = "row_states"
+	Open         = "open_rows"
+	Pivots       = "row_pivots"
+	Bins         = "row_bins"
 
 	RowPivots      = 64   // drawn tokens of a row that a survey decides about
 	PivotBytes     = 24   // of one: rank, score, and what its log-probability takes
@@ -381,7 +383,7 @@ const (
 // CollectionOffset is where one of these arrays lies, for batches of up to so many rows, in the memory that a launcher gives
 // to all of them: marks and counts, zeroed once, and then those that need not be. It is -1 for other parameters.
 func CollectionOffset(param string, batch int) int {
-	return offsetOf(param, batch, []rowArray{{Counts, 16}, {Marks, 4 * RowMarks}, {States, StateBytes}, {Bins, 8*RowPivots + 16}, {Candidates, RowCandidates * CandidateBytes}, {Pivots, PivotBytes * RowPivots}, {Bounds, 8}, {Masses, 8}, {"", 0}})
+	return offsetOf(param, batch, []rowArray{{Counts, 16}, {Marks, 4 * RowMarks}, {States, StateBytes}, {Bins, 8*RowPivots + 16}, {Candidates, RowCandidates * CandidateBytes}, {Pivots, PivotBytes * RowPivots}, {Bounds, 8}, {Masses, 8}, {SecondMasses, 8}, {"", 0}})
 }
 
 // Names of the parameters in which a kernel lists the likeliest tokens for the stage that sorts them (Top): workspace but for
@@ -465,10 +467,15 @@ const Slots = "slots"
 // PartialsBytes returns the bytes of scratch that a launch of some CTAs over a batch needs: PartialBytes for each CTA and row, or 0 if
 // the kernel has no use for it. Launches that overlap need one each.
 func (k *Kernel) PartialsBytes(batch, ctas int) int {
-	if k.Param(Partials) == nil {
+	p := k.Param(Partials)
+	if p == nil {
 		return 0
 	}
-	return PartialBytes(k.Param(LogProb) != nil) * batch * ctas
+	bytes := PartialBytes(k.Param(LogProb) != nil)
+	if both := (bytes+7)&^7 + PairBytes; p.Shape == fmt.Sprintf("batch x ctas x %d", both/4) {
+		bytes = both // a second distribution is added up too, behind the first
+	}
+	return bytes * batch * ctas
 }
 
 // PairBytes is the size of one CTA's partial sum of a row, a reference and a sum, float32 both. NotedBytes is that of the score without

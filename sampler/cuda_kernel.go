@@ -250,6 +250,7 @@ var setters = map[string]setter{
 	templates.ParamCandidates:        inCollection(manifest.Candidates),
 	templates.ParamBounds:            inCollection(manifest.Bounds),
 	templates.ParamMasses:            pointer(manifest.Masses, func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.masses()) }),
+	templates.ParamSecondMasses:      inCollection(manifest.SecondMasses),
 	templates.ParamTopMarks:          inReports(manifest.TopMarks),
 	templates.ParamTopBounds:         inReports(manifest.TopBounds),
 	templates.ParamTopCounts:         inReports(manifest.TopCounts),

@@ -31,6 +31,7 @@ func TestGPUDrawsUnderTruncation(t *testing.T) {
 			{Truncation: ir.Truncation{TopK: true, TopP: true, MinP: true, TemperatureLast: true}, Draws: ir.WithReplacement, LogProb: ir.ProcessedLogProb},
 			{Truncation: ir.Truncation{MinP: true}, Draws: ir.WithoutReplacement, LogProb: ir.RawLogProb},
 			{Draws: ir.WithReplacement, LogProb: ir.ProcessedLogProb, LogSumExp: true},
+			{Truncation: ir.Truncation{TopP: true}, Draws: ir.WithReplacement, LogProb: ir.RawLogProb},
 		} {
 			rows := narrowedRows(rng, spec.Truncation, n)
 			for range n {

@@ -89,7 +89,7 @@ func sampleFiltered(t *testing.T, dev *Device, source RowReader, vocab, hidden i
 	return first
 }
 
-// What is told of rows that filters narrow is the reference's, whichever pass decides them: in every mode that one sum serves, at
+// What is told of rows that filters narrow is the reference's, whichever pass decides them: in every mode, at
 // spreads of logits from flat rows, whose cut is among thousands of tokens, to peaked ones.
 func TestGPULogProbsUnderTruncation(t *testing.T) {
 	dev := gpu(t)
@@ -106,6 +106,8 @@ func TestGPULogProbsUnderTruncation(t *testing.T) {
 			{Truncation: ir.Truncation{TopP: true, MinP: true, TemperatureLast: true}, LogProb: ir.ProcessedLogProb},
 			{Truncation: ir.Truncation{TopK: true, MinP: true}, LogProb: ir.RawLogProb},
 			{Truncation: ir.Truncation{TopP: true}, LogProb: ir.TemperatureLogProb, LogSumExp: true},
+			{Truncation: ir.Truncation{TopK: true, TopP: true}, LogProb: ir.RawLogProb, LogSumExp: true}, // of two distributions
+			{Truncation: ir.Truncation{TopP: true, MinP: true, TemperatureLast: true}, LogProb: ir.ProcessedLogProb, LogSumExp: true},
 		} {
 			rows := narrowedRows(rng, spec.Truncation, n)
 			spec.Chain.Temperature, spec.MaxBatch = true, n

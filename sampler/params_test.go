@@ -35,10 +35,8 @@ func TestKernelsRefuseWhatTheyLack(t *testing.T) {
 	head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 40*8), Hidden: 8}, Vocab: 40, Hidden: 8})
 	require.NoError(t, err)
 	for feature, spec := range map[ir.Feature]Spec{
-		"log-probabilities beside top-p of another distribution":                          {Truncation: ir.Truncation{TopP: true}, LogProb: ir.RawLogProb, Chain: ir.Chain{Temperature: true}},
-		"the log-sum-exp beside top-p of another distribution":                            {Truncation: ir.Truncation{TopP: true, TemperatureLast: true}, LogSumExp: true, Chain: ir.Chain{Temperature: true}},
 		"raw log-probabilities of edited logits with truncation":                          {Truncation: ir.Truncation{TopK: true}, LogProb: ir.RawLogProb, Chain: ir.Chain{IDs: true}},
-		"the log-sum-exp beside log-probabilities of another distribution":                {LogProb: ir.RawLogProb, LogSumExp: true, Chain: ir.Chain{Temperature: true}},
+		"the log-sum-exp beside log-probabilities and top-p of two other distributions":   {LogProb: ir.RawLogProb, LogSumExp: true, Truncation: ir.Truncation{TopP: true, TemperatureLast: true}, Chain: ir.Chain{Temperature: true, Mask: true}},
 		"raw log-probabilities of edited logits with the grouped sampler":                 {Chain: ir.Chain{IDs: true}, Sampler: ir.Grouped, LogProb: ir.RawLogProb},
 		"temperature log-probabilities beside penalties or lists of ids and a dense bias": {Chain: ir.Chain{IDs: true, Bias: ir.BiasVector}, LogProb: ir.TemperatureLogProb},
 		"ranks with the grouped sampler":                                                  {LogProb: ir.RawLogProb, Rank: true, Sampler: ir.Grouped},

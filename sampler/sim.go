@@ -360,7 +360,7 @@ func (m *simMemory) addCollection(b *batch, put func(name string, data []byte) u
 	for _, scratch := range []struct {
 		param string
 		bytes int
-	}{{templates.ParamCandidates, n * manifest.RowCandidates * manifest.CandidateBytes}, {templates.ParamBounds, 4 * n}, {templates.ParamMasses, 8 * n}, {templates.ParamPivots, n * manifest.RowPivots * manifest.PivotBytes}} {
+	}{{templates.ParamSecondMasses, 8 * n}, {templates.ParamCandidates, n * manifest.RowCandidates * manifest.CandidateBytes}, {templates.ParamBounds, 4 * n}, {templates.ParamMasses, 8 * n}, {templates.ParamPivots, n * manifest.RowPivots * manifest.PivotBytes}} {
 		p[scratch.param] = m.memory.Alloc(scratch.param, scratch.bytes).Addr
 	}
 }

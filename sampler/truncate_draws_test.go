@@ -36,6 +36,8 @@ var drawsUnderTruncation = []struct {
 	{ir.Truncation{MinP: true}, ir.WithReplacement, ir.Chain{Mask: true}, ir.NoLogProb, true, true, 16, 500, 0.5},
 	{ir.Truncation{MinP: true}, ir.WithoutReplacement, ir.Chain{}, ir.RawLogProb, false, false, 40, 2900, 0.05},
 	{ir.Truncation{}, ir.WithReplacement, ir.Chain{Temperature: true, Mask: true}, ir.ProcessedLogProb, true, true, 32, 700, 1},
+	{ir.Truncation{TopP: true}, ir.WithReplacement, ir.Chain{Temperature: true}, ir.RawLogProb, false, false, 8, 480, 2},
+	{ir.Truncation{TopP: true}, ir.WithoutReplacement, ir.Chain{Temperature: true, Mask: true}, ir.TemperatureLogProb, true, false, 8, 470, 1},
 	{ir.Truncation{}, ir.WithoutReplacement, ir.Chain{Temperature: true}, ir.RawLogProb, false, true, 32, 400, 1},
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +38,10 @@ var toldUnderTruncation = []struct {
 	{ir.Truncation{TopP: true, MinP: true, TemperatureLast: true}, ir.Chain{Temperature: true, Mask: true}, ir.ProcessedLogProb, false, 1900, 0.2},
 	{ir.Truncation{MinP: true}, ir.Chain{Bias: ir.BiasMatrix}, ir.RawLogProb, false, 1200, 0.05},
 	{ir.Truncation{TopP: true}, ir.Chain{IDs: true, Temperature: true}, ir.ProcessedLogProb, true, 1300, 0.1},
+	{ir.Truncation{TopP: true}, ir.Chain{Temperature: true}, ir.RawLogProb, false, 500, 2}, // from here on of two distributions
+	{ir.Truncation{TopK: true, TopP: true}, ir.Chain{Temperature: true, Mask: true, Bias: ir.BiasMatrix}, ir.TemperatureLogProb, true, 510, 1},
+	{ir.Truncation{TopP: true, TemperatureLast: true}, ir.Chain{Temperature: true}, ir.NoLogProb, true, 520, 1},
+	{ir.Truncation{TopP: true, MinP: true, TemperatureLast: true}, ir.Chain{Temperature: true}, ir.ProcessedLogProb, true, 530, 1},
 }
 
 // What kernels tell of rows that filters narrow is what the reference tells, whichever pass decides them.
@@ -77,6 +82,61 @@ func TestLogProbsUnderTruncation(t *testing.T) {
 			near(t, want.LogProbs, got.LogProbs)
 			near(t, want.LogSumExp, got.LogSumExp)
 		})
+	}
+}
+
+// The log-sum-exp and log-probabilities of another distribution are added up side by side: of blocks and of edited logits too. What top-p
+// is a share of is added up beside them, so that peaked rows take no second pass for it.
+func TestTwoSums(t *testing.T) {
+	for i, spec := range []sampler.Spec{
+		{Chain: ir.Chain{Temperature: true, Mask: true}, Sampler: ir.Grouped, LogProb: ir.RawLogProb, LogSumExp: true},
+		{Chain: ir.Chain{Temperature: true, IDs: true}, LogProb: ir.RawLogProb, LogSumExp: true},
+		{Chain: ir.Chain{Bias: ir.BiasMatrix}, Sampler: ir.Greedy, LogProb: ir.TemperatureLogProb, LogSumExp: true},
+		{Chain: ir.Chain{Temperature: true}, Truncation: ir.Truncation{TopP: true}, LogProb: ir.RawLogProb},
+	} {
+		rng := rand.New(rand.NewPCG(uint64(i), 17))
+		const vocab, hidden, n = 700, 8, 6
+		w, h, rows := make([]uint16, vocab*hidden), make([]uint16, n*hidden), sampler.Rows{}
+		for i := range w {
+			w[i] = bf16(rng.NormFloat64() * 2)
+		}
+		for i := range h {
+			h[i] = bf16(rng.NormFloat64())
+		}
+		for b := range n {
+			if spec.Sampler.Random() {
+				rows.Seeds, rows.Positions = append(rows.Seeds, rng.Uint64()), append(rows.Positions, rng.Uint64())
+			}
+			if spec.Chain.Temperature {
+				rows.Temperature = append(rows.Temperature, []float32{0.7, 0, 1, 1.5}[b%4])
+			}
+			if spec.Chain.Mask {
+				rows.Mask = append(rows.Mask, maskRow(rng, (vocab+31)/32, vocab, []int{vocab, 0, 1, 300}[b%4])...)
+			}
+			if spec.Truncation.TopP {
+				rows.TopP = append(rows.TopP, []float32{0.9, 0.5, 1, 0.8}[b%4])
+			}
+			if spec.Chain.IDs {
+				rows.BanIDs = append(rows.BanIDs, []int32{3, int32(100 + b)})
+			}
+		}
+		for range n * vocab {
+			if spec.Chain.Bias == ir.BiasMatrix {
+				rows.Bias = append(rows.Bias, float32(rng.NormFloat64()))
+			}
+		}
+		spec.MaxBatch = n
+		weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: vocab, Hidden: hidden}
+		want := sampleOn(t, "cpu", weights, spec, h, rows)
+		for _, device := range []string{"sim:sm_90", "sim:sm_100"} {
+			got := sampleOn(t, device, weights, spec, h, rows)
+			require.Equal(t, want.Tokens, got.Tokens)
+			sameLogProbs(t, want.LogProbs, got.LogProbs)
+			sameLogProbs(t, want.LogSumExp, got.LogSumExp)
+			if spec.Truncation.TopP {
+				require.Equal(t, int32(1), slices.Max(got.Passes))
+			}
+		}
 	}
 }
 

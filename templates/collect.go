@@ -33,6 +33,9 @@ func (s *params) addCollection(c ir.Computation, o Options) {
 		}
 	} else if keepsMass(c) {
 		s.masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
+		if _, two := c.SecondSum(); two {
+			s.secondMasses = s.pointer(ParamSecondMasses, "f32", "batch x 2", "scratch")
+		}
 	}
 }
 
@@ -154,7 +157,7 @@ func (c *samplers) wantSums(d filter, high ptx.B32, on ptx.Pred) {
 	if c.c.Truncation.TopP {
 		f.OrPred(c.adds, c.adds, massNeeded(f, d, on))
 	}
-	if c.logProbs() {
+	if c.logProbs() && !c.addsAll() {
 		tells, off := f.Pred("tells_sum"), f.Pred("no_list")
 		f.NotPred(off, on)
 		f.SetpAndU32(ptx.EQ, tells, high, ptx.Imm(keyEmpty), off)
@@ -164,7 +167,7 @@ func (c *samplers) wantSums(d filter, high ptx.B32, on ptx.Pred) {
 
 // tellsSum notes that a row that is open is to be added up, where no filter narrows any and log-probabilities are told.
 func (c *samplers) tellsSum(high ptx.B32) {
-	if c.logProbs() {
+	if c.logProbs() && !c.addsAll() {
 		tells := c.f.Pred("tells_sum")
 		c.f.SetpU32(ptx.EQ, tells, high, ptx.Imm(keyEmpty))
 		c.f.OrPred(c.adds, c.adds, tells)
@@ -189,8 +192,11 @@ func (c *samplers) listEither(l rowList, tau ptx.F32, high ptx.B32, narrows, on,
 	}
 }
 
-// addsSome reports whether rows are added up only where one of their tile is to be.
-func (c *skeleton) addsSome() bool { return c.summing() && !c.addsAll() }
+// addsSome reports whether rows are added up only where one of their tile is to be, in one distribution at least.
+func (c *skeleton) addsSome() bool {
+	second, two := c.whole.SecondSum()
+	return c.summing() && (!c.addsAll() || two && c.collecting() && !second.LogSumExp)
+}
 
 // beginLists is ahead of the records of a tile's rows, agreeOnLists the barrier behind them.
 func (c *samplers) beginLists() {
@@ -216,7 +222,7 @@ func (c *samplers) agreeOnLists() {
 
 // whereAdding runs body unless no row of the tile needs its mass.
 func (c *samplers) whereAdding(body func()) {
-	if !c.addsSome() {
+	if c.addsAll() {
 		body()
 		return
 	}

@@ -20,12 +20,8 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("templates: no kernel does %s yet", e.Feature)
 }
 
-// What takes two sums: kernels add up one distribution.
-const (
-	sumsTwice          ir.Feature = "the log-sum-exp beside log-probabilities of another distribution"
-	logProbsBesideTopP ir.Feature = "log-probabilities beside top-p of another distribution"
-	sumBesideTopP      ir.Feature = "the log-sum-exp beside top-p of another distribution"
-)
+// threeSums takes a third: kernels add up two distributions.
+const threeSums ir.Feature = "the log-sum-exp beside log-probabilities and top-p of two other distributions"
 
 // Supports returns nil, or an *UnsupportedError for the first feature of a computation that no kernel has.
 func Supports(c ir.Computation) error {
@@ -39,8 +35,8 @@ func Supports(c ir.Computation) error {
 	switch {
 	case c.Truncation.Any() && c.Sampler != ir.Gumbel:
 		return &UnsupportedError{ir.Feature("truncation with the " + c.Sampler.String() + " sampler")}
-	case len(c.DistinctSums()) > 1:
-		return &UnsupportedError{twoSums(c)}
+	case len(c.DistinctSums()) > ir.MostSums:
+		return &UnsupportedError{threeSums}
 	case unedited && (c.Chain.Bias == ir.BiasVector || c.Chain.Bias == ir.BiasMatrix):
 		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities beside penalties or lists of ids and a dense bias")}
 	case unedited && c.Sampler == ir.Grouped:
@@ -59,15 +55,4 @@ func Supports(c ir.Computation) error {
 		return &UnsupportedError{ir.Feature(c.LogProb.String() + " top log-probabilities of edited logits")}
 	}
 	return nil
-}
-
-// twoSums says what asks for two distributions to be added up.
-func twoSums(c ir.Computation) ir.Feature {
-	switch {
-	case c.LogSumExp && c.LogProb.OfModel():
-		return sumsTwice
-	case c.LogSumExp:
-		return sumBesideTopP
-	}
-	return logProbsBesideTopP
 }

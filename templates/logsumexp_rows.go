@@ -97,10 +97,15 @@ func (c *samplers) publishSums(inTile, row ptx.B32, key ptx.B64, active ptx.Pred
 // partial is the address of a CTA's pair of a row.
 func (c *samplers) partial(row, cta ptx.B32) ptx.B64 {
 	f := c.f
-	index, ctas, addr := f.B32(), f.B32("ctas"), f.B64("partial_addr")
+	index, ctas, addr, base := f.B32(), f.B32("ctas"), f.B64("partial_addr"), c.partials
 	f.MovB32(ctas, ptx.NctaidX)
+	if c.behind > 0 {
+		base = f.B64("second_partials")
+		f.MulLoU32(index, c.batch, ctas)
+		f.MadWideU32(base, index, ptx.Imm(c.behind), c.partials)
+	}
 	f.MadLoU32(index, row, ctas, cta)
-	f.MadWideU32(addr, index, ptx.Imm(manifest.PairBytes), c.partials)
+	f.MadWideU32(addr, index, ptx.Imm(manifest.PairBytes), base)
 	return addr
 }
 
@@ -116,7 +121,7 @@ func (c *samplers) writeSums() {
 	f := c.f
 	f.Comment("Join the partial sums: some lanes of a warp take a row at a time.")
 	var out ptx.B64
-	if c.c.LogSumExp {
+	if c.tellsLogSum() {
 		out = loadPointer(f, c.sig.logSumExp, "lse")
 	}
 	start, past, done := f.B32("sum_rows"), f.Pred("past"), f.Label("sums_written")
@@ -142,7 +147,7 @@ func (c *samplers) writeSums() {
 	if keepsMass(c.c) || c.c.Listed || c.tops() {
 		c.writeMass(row, total, first)
 	}
-	if c.c.LogSumExp {
+	if c.tellsLogSum() {
 		c.writeLogSum(out, row, total, tau, first)
 	}
 	if token != nil {

@@ -1,6 +1,8 @@
 package templates
 
 import (
+	"fmt"
+
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
@@ -95,6 +97,7 @@ const (
 	ParamCandidates        = manifest.Candidates
 	ParamBounds            = manifest.Bounds
 	ParamMasses            = manifest.Masses
+	ParamSecondMasses      = manifest.SecondMasses
 	ParamArrivals          = manifest.Arrivals
 	ParamStates            = manifest.States
 	ParamOpen              = manifest.Open
@@ -124,6 +127,7 @@ type params struct {
 	filters                                   filterParams
 	several                                   drawParams
 	marks, counts, candidates, bounds, masses ptx.Param
+	secondMasses                              ptx.Param
 	states, open, pivots, bins                ptx.Param
 	topParams
 	rankKeys, ranks ptx.Param
@@ -169,13 +173,10 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	if c.LogSumExp {
 		s.logSumExp = s.pointer(ParamLogSumExp, "f32", "batch", "write")
 	}
-	switch {
-	case c.LogProb != ir.NoLogProb:
+	if c.LogProb != ir.NoLogProb {
 		s.logProb = s.pointer(ParamLogProb, "f32", "batch", "write")
-		s.partials = s.pointer(ParamPartials, "u32", "batch x ctas x 4", "scratch")
-	case c.AddsUp():
-		s.partials = s.pointer(ParamPartials, "f32", "batch x ctas x 2", "scratch")
 	}
+	s.addPartials(c)
 	if c.Collects() {
 		s.addCollection(c, o)
 	}
@@ -185,6 +186,21 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	s.keys = s.pointer(ParamKeys, "u64", "batch", "workspace")
 	s.ticket = s.pointer(ParamTicket, "u32", "1", "workspace")
 	return s
+}
+
+// addPartials declares where CTAs leave what they add up.
+func (s *params) addPartials(c ir.Computation) {
+	if !c.AddsUp() {
+		return
+	}
+	words, element := partialBytes(c)/4, "f32"
+	if c.LogProb != ir.NoLogProb {
+		element = "u32"
+	}
+	if _, two := c.SecondSum(); two {
+		words += 2
+	}
+	s.partials = s.pointer(ParamPartials, element, fmt.Sprintf("batch x ctas x %d", words), "scratch")
 }
 
 // addReports declares what the kernel leaves for the stages that report of rows.

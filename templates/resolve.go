@@ -58,7 +58,7 @@ type resolver struct {
 	own                   []ptx.B32 // words of the thread's first entry
 	ownMark               ptx.B32
 	marks, counter        ptx.B64
-	masses                ptx.B64
+	masses, secondMasses  ptx.B64
 	further               bool
 	state                 openRow
 	stateAt, open         ptx.B64
@@ -150,12 +150,15 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	candidates := s.pointer(ParamCandidates, "u32", "batch x 8192 x 4", "scratch")
 	bounds := s.pointer(ParamBounds, "u32", "batch", "scratch")
 	states, open := s.openRows()
-	var pivots, bins, masses ptx.Param
+	var pivots, bins, masses, second ptx.Param
 	if r.further && surveys(r.c) {
 		pivots, bins = s.surveyed(r.c)
 	}
 	if r.readsMass() {
 		masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
+	}
+	if r.readsSecond() {
+		second = s.pointer(ParamSecondMasses, "f32", "batch x 2", "scratch")
 	}
 	tokens, status := s.pointer(ParamTokens, "i32", "batch", "write"), s.pointer(ParamStatus, "i32", "batch", "write")
 
@@ -193,6 +196,10 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	if r.readsMass() {
 		r.masses = f.B64("mass")
 		f.MadWideU32(r.masses, r.row, ptx.Imm(8), loadPointer(f, masses, "masses"))
+	}
+	if r.readsSecond() {
+		r.secondMasses = f.B64("second_mass")
+		f.MadWideU32(r.secondMasses, r.row, ptx.Imm(8), loadPointer(f, second, "second_masses"))
 	}
 	r.marks, r.counter = f.B64("row_marks"), rowAddr(f, loadPointer(f, counts, "counts"), r.row)
 	index := f.B32()

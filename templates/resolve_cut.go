@@ -196,7 +196,8 @@ const massMargin = 0x1p-14
 // massRange bounds the weight of all tokens of the row from the sums in float32: the weights are rounded besides, each by half.
 func (r *resolver) massRange(known ptx.B64) (least, most ptx.B64) {
 	f := r.f
-	pair, x, minusTop, mass, scale := f32Pair(f, r.masses), f.F32(), f.F32(), f.F32("mass_weight"), f.F32()
+	masses, tempered := r.nucleusMass()
+	pair, x, minusTop, mass, scale := f32Pair(f, masses), f.F32(), f.F32(), f.F32("mass_weight"), f.F32()
 	f.NegF32(minusTop, r.weigh.top)
 	f.AddF32(x, pair[0], minusTop, ptx.RN)
 	f.MulF32(x, x, r.weigh.scale, ptx.RN)
@@ -221,7 +222,7 @@ func (r *resolver) massRange(known ptx.B64) (least, most ptx.B64) {
 	f.SetpF32(ptx.LT, sane, mass, ptx.F32Imm(0x1p62*(1+massMargin))) // false for NaN
 	f.MovB64(usual, ptx.Imm(math.MaxInt64))
 	f.SelpB64(most, most, usual, sane)
-	if r.c.Chain.Temperature && tellsTempered(r.c) {
+	if r.c.Chain.Temperature && tempered {
 		beyond := r.beyondWeights()
 		f.SelpB64(least, known, least, beyond)
 		f.SelpB64(most, usual, most, beyond)

@@ -155,8 +155,15 @@ func (r *resolver) tellOfModel(z ptx.F32) {
 	above := f.F32("above_reference")
 	f.SubF32(above, z, pair[0], ptx.RN)
 	if r.c.Summed().RowScales() {
-		above = quotient(f, above, r.temperature)
-		in.f[ir.InScale] = sumScale(f, r.temperature)
+		t := r.temperature
+		if mayListCold(r.c) {
+			cold := f.Pred("cold")
+			t = f.F32("sum_temperature")
+			f.SetpF32(ptx.EQ, cold, r.temperature, ptx.F32Imm(0))
+			f.SelpF32(t, ptx.F32Imm(1), r.temperature, cold)
+		}
+		above = quotient(f, above, t)
+		in.f[ir.InScale] = sumScale(f, t)
 	}
 	in.f[ir.InTop] = above
 	r.tell(lower(f, ir.LogProbability(r.c), in), z)

@@ -41,7 +41,7 @@ func (r *resolver) beginRepeats() {
 	if r.further {
 		p.order = r.pivots
 	}
-	if r.further && !r.readsMass() {
+	if r.further && !r.readsMass() && !r.c.RepeatsOfSecond() {
 		r.masses = f.B64("mass")
 		f.MadWideU32(r.masses, r.row, ptx.Imm(8), loadPointer(f, s.pointer(ParamMasses, "f32", "batch x 2", "scratch"), "masses"))
 	}
@@ -219,7 +219,7 @@ const (
 func (r *resolver) leastAndMost(o *order) {
 	f := r.f
 	reference, mass, sane := f.F32("mass_reference"), f.F32("mass"), f.Pred("is_sane")
-	f.LdGlobalV2F32([]ptx.F32{reference, mass}, r.masses)
+	f.LdGlobalV2F32([]ptx.F32{reference, mass}, r.repeatedMass())
 	f.SetpF32(ptx.GT, sane, mass, ptx.F32Imm(0))
 	f.SetpAndF32(ptx.LT, sane, mass, ptx.F32Imm(0x1p100), sane)
 	f.SetpAndF32(ptx.GE, sane, r.temperature, ptx.F32Imm(minWeightTemperature), sane)

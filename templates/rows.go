@@ -83,6 +83,7 @@ func (c *samplers) publishRow(inTile, row ptx.B32) {
 	f.RedGlobalMaxU64(addr, key, ptx.RelaxedGPU).If(active)
 	if c.summing() {
 		c.publishSums(inTile, row, key, active)
+		c.eachSecond(func(s *samplers) { s.publishSums(inTile, row, key, active) })
 	}
 }
 
@@ -102,9 +103,11 @@ type preparedRow struct {
 	high, low ptx.B32 // of its key
 	noise     []ptx.B32
 	scale     ptx.F32
-	list      rowList
-	top       ptx.B64
-	slot      ptx.B32
+	// secondScale is that in the second distribution (second_sum.go).
+	secondScale ptx.F32
+	list        rowList
+	top         ptx.B64
+	slot        ptx.B32
 }
 
 // settledRow is a row that no token reaches: past the batch, or failed.
@@ -126,6 +129,10 @@ func (c *samplers) settledRow() preparedRow {
 		p.scale = f.F32("scale")
 		f.MovF32(p.scale, ptx.F32Imm(0))
 	}
+	c.eachSecond(func(*samplers) {
+		p.secondScale = f.F32("second_scale")
+		f.MovF32(p.secondScale, ptx.F32Imm(0))
+	})
 	if c.collecting() {
 		p.list = c.emptyList()
 	}
@@ -178,6 +185,7 @@ func (c *samplers) prepareRow(inTile, row ptx.B32) {
 	if c.scaledSums() {
 		f.MovF32(p.scale, c.rowScale(c.sumTau(sumTau))).If(open)
 	}
+	c.secondScale(row, &p, open)
 	f.Place(store)
 	c.storeRow(inTile, p)
 }
@@ -190,6 +198,7 @@ func (c *samplers) storeRow(inTile ptx.B32, p preparedRow) {
 	}
 	if c.summing() {
 		c.emptySums(inTile)
+		c.storeSecond(inTile, p)
 	}
 	if c.collecting() {
 		c.storeList(inTile, p.list)
@@ -312,6 +321,7 @@ func (c *samplers) writeResults() {
 	f := c.f
 	if c.summing() {
 		c.writeSums()
+		c.eachSecond(func(s *samplers) { s.writeSums() })
 	}
 	if c.collecting() || c.tops() {
 		first := f.Pred("is_first")

@@ -22,6 +22,7 @@ type skeleton struct {
 	plan      *tiling.Plan
 	c         ir.Computation // behind the edits
 	whole     ir.Computation // with them
+	behind    int            // bytes of partial sums of a row and CTA that lie before those at hand (second_sum.go)
 	score     *ir.Graph
 	base      *ir.Graph
 	logit     *ir.Graph

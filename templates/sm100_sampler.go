@@ -130,6 +130,7 @@ func (c *tensorSampler) epilogue(t *laneTile, buffer ptx.B32) {
 	if c.summing() && !c.keepsUnedited() {
 		c.whereAdding(func() { c.sumGroups(t, buffer) })
 	}
+	c.sumSecond(t, buffer)
 	c.whereSurveying(func() { c.eachGroup(t, buffer, "survey_group", c.survey) })
 	c.eachGroup(t, buffer, "epilogue_group", c.compare)
 }

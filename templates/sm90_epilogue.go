@@ -77,6 +77,7 @@ func (c *consumer) epilogue(t tiles) {
 	if groups <= 1 {
 		only := c.groupOf(t.at(0), c.acc, c.colInN, c.codeAddress())
 		c.seedBests(func(body func(g group)) { body(only) })
+		c.sumSecond(t)
 		c.whereSurveying(func() { c.survey(only) })
 		c.compare(only)
 		return
@@ -95,6 +96,7 @@ func (c *consumer) epilogue(t tiles) {
 	if c.summing() && c.sums.apart && !c.keepsUnedited() {
 		c.whereAdding(func() { c.sumGroups(t) })
 	}
+	c.sumSecond(t)
 	c.whereSurveying(func() {
 		every := f.B32("groups")
 		f.MovB32(every, all)

@@ -50,6 +50,8 @@ type Storage struct {
 	// For the log-sum-exp: offset of the rows' scales, 4 bytes each, and of SumSets times a reference and then a sum for
 	// each row, 4 bytes each.
 	Scales, Sums int
+	// The same of the second distribution, where two are added up (ir.Computation.SecondSum).
+	SecondScales, SecondSums int
 	// For the likeliest tokens: offset of the rows' bounds, 8 bytes each, and of what tokens are compared with for them, 4 bytes each.
 	Tops, Reaches int
 
@@ -271,6 +273,12 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 			s.Scales = place(sumBytes * t.N)
 		}
 		s.Sums = place(2 * sumBytes * t.N * p.Pipeline.SumSets)
+	}
+	if second, ok := c.SecondSum(); ok {
+		if second.RowScales() {
+			s.SecondScales = place(sumBytes * t.N)
+		}
+		s.SecondSums = place(2 * sumBytes * t.N * p.Pipeline.SumSets)
 	}
 	if c.TopN > 0 {
 		s.Tops, s.Reaches = place(keyBytes*t.N), place(sumBytes*t.N)
