@@ -101,7 +101,15 @@ func newResolve(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, o Options
 	}
 	f.Place(r.labels.done)
 	f.Ret()
-	return &Stage{f, r.sig.finish(), resolveThreads, resolveShared}
+	return &Stage{f, r.sig.finish(), resolveThreads, r.sharedBytes()}
+}
+
+// sharedBytes is what the kernel has.
+func (r *resolver) sharedBytes() int {
+	if r.repeats() {
+		return repeatShared
+	}
+	return resolveShared
 }
 
 // resolveFilters draws one token of a row that filters narrow.

@@ -70,7 +70,7 @@ func (r *resolver) decideDraws() {
 	}
 	if r.repeats() {
 		r.orderRepeats(nil)
-		r.redraw(r.leastAndMost)
+		r.redraw(true, r.leastAndMost)
 		return
 	}
 	r.writeDraws()

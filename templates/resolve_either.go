@@ -57,7 +57,7 @@ func (r *resolver) drawKept(best ptx.B64) {
 		weigh := r.drawWeigher()
 		total := r.keptWeight(weigh)
 		r.orderRepeats(r.isKept)
-		r.redraw(func(o *order) { r.exactly(o, weigh, total) })
+		r.redraw(true, func(o *order) { r.exactly(o, weigh, total) })
 	} else {
 		r.writeDraws()
 	}
@@ -307,7 +307,7 @@ func (r *resolver) redrawKept(k kept, total ptx.B64) {
 	f.MovB32(weigh.scale, low)
 	p.order, p.best, p.apart = f.B64("order_of_drawn"), k.best, true
 	f.AddU64(p.order, r.pivots, ptx.Imm(orderAt))
-	r.redraw(func(o *order) { r.exactly(o, &weigh, total) })
+	r.redraw(false, func(o *order) { r.exactly(o, &weigh, total) })
 	*p = before
 	f.Place(one)
 }

@@ -16,6 +16,16 @@ import (
 // may be, and a draw is decided where both say the same. A row with one that is not takes two passes more: one finds its
 // largest logit, of which weights are multiples, and one adds up all weights, in integers.
 
+// What lies behind the resolving kernel's other shared memory: keys of the tokens in order, random bits, and sums, 8 bytes for each draw
+// that a row may have.
+const (
+	resolveOrder = resolveShared + iota*8*manifest.RowPivots
+	resolveBits
+	resolveLeast
+	resolveMost
+	repeatShared
+)
+
 // repeatParams is what it takes.
 type repeatParams struct {
 	seeds, positions   ptx.Param
@@ -52,7 +62,8 @@ func (r *resolver) beginRepeats() {
 	f.MadWideU32(p.order, r.row, ptx.Imm(8*pivotWords(r.c)*manifest.RowPivots), loadPointer(f, s.pointer(ParamPivots, "u64", pivotShape(r.c), "scratch"), "pivots"))
 }
 
-// orderRepeats leaves the row's tokens in order where later passes find them: of those listed the ones that are kept, if not nil.
+// orderRepeats leaves the row's tokens in order, here and where later passes find them: of those listed the ones that are kept, if not
+// nil.
 func (r *resolver) orderRepeats(kept func(e entry) ptx.Pred) {
 	f, d := r.f, &r.draws
 	last, edge, at, zero := f.B32(), f.B64("least_drawn"), f.B64(), f.B64()
@@ -65,6 +76,7 @@ func (r *resolver) orderRepeats(kept func(e entry) ptx.Pred) {
 	f.MovB64(zero, ptx.Imm(0))
 	f.StGlobalB64(at, zero).If(behind)
 	f.StGlobalB64(at.Off(orderScores), zero).If(behind)
+	f.StSharedB64(r.orderPlace(r.tid), zero).If(behind)
 	r.eachEntry("order_drawn", r.stored, func(e entry) {
 		past, drawn := f.Label("drawn_ordered"), f.Pred("is_drawn")
 		key := r.scoreKeyOf(e)
@@ -73,13 +85,21 @@ func (r *resolver) orderRepeats(kept func(e entry) ptx.Pred) {
 			f.AndPred(drawn, drawn, kept(e))
 		}
 		f.Bra(past).IfNot(drawn)
-		place := f.B64()
-		f.MadWideU32(place, r.placeOf(key), ptx.Imm(8), d.repeats.order)
+		at, place := r.placeOf(key), f.B64()
+		f.MadWideU32(place, at, ptx.Imm(8), d.repeats.order)
+		f.StSharedB64(r.orderPlace(at), e.key)
 		f.StGlobalB64(place, e.key)
 		f.StGlobalB64(place.Off(orderScores), key)
 		f.Place(past)
 	})
 	r.sync()
+}
+
+// orderPlace is the place of the i-th token's key in shared memory.
+func (r *resolver) orderPlace(i ptx.B32) ptx.SharedAddr {
+	at := r.f.B32()
+	r.f.MadLoU32(at, i, ptx.Imm(8), r.smem)
+	return at.Off(resolveOrder)
 }
 
 // placeOf is the place of a key that is among the first ones sorted.
@@ -116,7 +136,7 @@ func (r *resolver) weighRepeats() {
 	if r.tells() {
 		r.tellAgain()
 	}
-	r.redraw(func(o *order) { r.exactly(o, r.weigh, total) })
+	r.redraw(false, func(o *order) { r.exactly(o, r.weigh, total) })
 	f.Place(listing)
 }
 
@@ -131,26 +151,36 @@ type order struct {
 	open        ptx.B32 // not 0 if the row is not decided
 }
 
-// redraw draws with replacement, by one warp, and ends. bound sets the sums of the weights, and what makes a point of random bits.
-func (r *resolver) redraw(bound func(o *order)) {
+// redraw draws with replacement, by one warp, and ends; another has drawn the random bits meanwhile. bound sets the sums of the weights,
+// and what makes a point of random bits. ordered says that this kernel has just brought the tokens into their order.
+func (r *resolver) redraw(ordered bool, bound func(o *order)) {
 	f := r.f
-	other := f.Pred("other_warps")
-	f.SetpU32(ptx.GE, other, r.tid, ptx.Imm(warpSize))
-	f.Bra(r.labels.done).If(other)
-	o := r.loadOrder()
+	p, first := f.Pred("role"), f.Label("draw_points")
+	f.SetpU32(ptx.LT, p, r.tid, ptx.Imm(warpSize))
+	f.Bra(first).If(p)
+	f.SetpU32(ptx.GE, p, r.tid, ptx.Imm(2*warpSize))
+	f.Bra(r.labels.done).If(p)
+	r.drawBits()
+	r.meet()
+	f.Bra(r.labels.done)
+	f.Place(first)
+	o := r.loadOrder(ordered)
 	bound(o)
 	r.closeOrder(o)
-	r.drawPoints(o)
+	r.meet()
 	picks := r.pick(o)
 	open, zero := f.Pred("not_decided"), f.B64()
 	f.SetpU32(ptx.NE, open, o.open, ptx.Imm(0))
 	f.MovB64(zero, ptx.Imm(0))
 	r.keepOpen(passRelist, imm(f, 0), zero, open)
-	r.writePicks(o, picks)
+	r.writePicks(o, picks, ordered)
 }
 
+// meet has the two warps that draw wait for each other.
+func (r *resolver) meet() { r.f.BarSync(ptx.Imm(1), ptx.Threads(ptx.Imm(2*warpSize))) }
+
 // loadOrder loads a lane's tokens.
-func (r *resolver) loadOrder() *order {
+func (r *resolver) loadOrder(ordered bool) *order {
 	f := r.f
 	o := &order{lane: r.tid, open: f.B32("undecided")}
 	f.MovB32(o.open, ptx.Imm(0))
@@ -158,7 +188,11 @@ func (r *resolver) loadOrder() *order {
 	f.MadWideU32(at, o.lane, ptx.Imm(8), r.draws.repeats.order)
 	for i := range lanesOrder {
 		key, low, high := f.B64("order_key"), f.B32(), f.B32()
-		f.LdGlobalB64(key, at.Off(8*warpSize*i))
+		if ordered {
+			f.LdSharedB64(key, r.ownPlace(o).Off(resolveOrder+8*warpSize*i))
+		} else {
+			f.LdGlobalB64(key, at.Off(8*warpSize*i))
+		}
 		f.MovUnpackB64(low, high, key)
 		o.ids[i], o.there[i], o.z[i] = f.B32("order_token"), f.Pred("is_there"), scoreThreshold(f, high)
 		f.NotB32(o.ids[i], low)
@@ -166,6 +200,13 @@ func (r *resolver) loadOrder() *order {
 		o.least[i], o.most[i] = f.B64("least_sum"), f.B64("most_sum")
 	}
 	return o
+}
+
+// ownPlace is where a lane's first 8 bytes lie in an array of shared memory.
+func (r *resolver) ownPlace(o *order) ptx.B32 {
+	at := r.f.B32()
+	r.f.MadLoU32(at, o.lane, ptx.Imm(8), r.smem)
+	return at
 }
 
 // sumUp makes sums of the weights of the lanes' tokens, which stand in least.
@@ -318,85 +359,114 @@ func (r *resolver) closeOrder(o *order) {
 	}
 }
 
-// drawPoints leaves a point for each draw from the second on in shared memory.
-func (r *resolver) drawPoints(o *order) {
+// drawBits is the second warp's: it leaves the random bits of each draw in shared memory.
+func (r *resolver) drawBits() {
 	f, p := r.f, &r.draws.repeats
 	seed, position := f.NewB32s("seed", 2), f.NewB32s("position", 2)
 	f.LdGlobalV2B32(seed, rowAt(f, loadPointer(f, p.seeds, "seeds"), r.slot.index, loadU32(f, p.seedStride, "seed_stride"), 8))
 	f.LdGlobalV2B32(position, rowAt(f, loadPointer(f, p.positions, "positions"), r.slot.index, loadU32(f, p.stride, "position_stride"), 8))
 	noise := rowState(f, [4]ptx.B32{position[0], position[1], loadU32(f, p.draw, "draw"), loadU32(f, p.tag, "stream_tag")}, [2]ptx.B32{seed[0], seed[1]})
+	lane := f.B32("lane")
+	f.AndB32(lane, r.tid, ptx.Imm(warpSize-1))
 	for i := range lanesOrder {
 		counter, random, at := f.B32("counter"), f.B64("random"), f.B32()
-		f.AddU32(counter, o.lane, imm(f, ir.RepeatCounter+int64(warpSize*i)+1)) // draws count from 1
+		f.AddU32(counter, lane, imm(f, ir.RepeatCounter+int64(warpSize*i)+1)) // draws count from 1
 		words := tokenRounds(f, noise, pairState(f, counter))
 		f.MovPackB64(random, words.low(f)[0], words.high(f)[0])
-		f.MadLoU32(at, o.lane, ptx.Imm(8), r.smem)
-		f.StSharedB64(at.Off(resolveSums+8*warpSize*i), o.points(random))
+		f.MadLoU32(at, lane, ptx.Imm(8), r.smem)
+		f.StSharedB64(at.Off(resolveBits+8*warpSize*i), random)
 	}
-	f.BarWarpSync(ptx.Imm(fullWarp))
 }
 
-// pick draws one draw after the other, and returns the places in the order that the lane's draws have.
+// pick returns the places in the order that the lane's draws have. A draw's own place is the first whose sum may lie above its point;
+// if that has not been seen, it takes the next to be seen. The row is open if the sum may as well not lie above the point of a draw
+// that takes its own.
 func (r *resolver) pick(o *order) (picks [lanesOrder]ptx.B32) {
-	f := r.f
-	for i := range picks {
-		picks[i] = f.B32("pick")
-		f.MovB32(picks[i], ptx.Imm(0))
+	f, own := r.f, r.ownPlace(o)
+	var points [lanesOrder]ptx.B64
+	var places [lanesOrder]ptx.B32
+	for i := range points {
+		random := f.B64("random")
+		f.LdSharedB64(random, own.Off(resolveBits+8*warpSize*i))
+		points[i], places[i] = o.points(random), f.B32("own_place")
+		f.MovB32(places[i], ptx.Imm(manifest.RowPivots))
+		f.StSharedB64(own.Off(resolveMost+8*warpSize*i), o.most[i])
+		f.StSharedB64(own.Off(resolveLeast+8*warpSize*i), o.least[i])
 	}
-	j, seen, past, end := f.B32("draw_number"), f.B32("seen"), f.Pred("past"), f.Label("all_drawn")
-	f.MovB32(j, ptx.Imm(1))
-	f.MovB32(seen, ptx.Imm(1))
-	loop := f.Here("draw_again")
-	f.SetpU32(ptx.GE, past, j, r.draws.n)
-	f.Bra(end).If(past)
-	point, at := f.B64("point"), f.B32()
-	f.MadLoU32(at, j, ptx.Imm(8), r.smem)
-	f.LdSharedB64(point, at.Off(resolveSums))
-	place := r.firstAbove(o, point, seen)
-	for i := range picks {
-		own, mine := f.B32(), f.Pred("is_mine")
-		f.AddU32(own, o.lane, ptx.Imm(warpSize*i))
-		f.SetpU32(ptx.EQ, mine, own, j)
-		f.MovB32(picks[i], place).If(mine)
+	f.BarWarpSync(ptx.Imm(fullWarp))
+	r.eachDrawn("seek_own", 0, func(k ptx.B32) {
+		at, most := f.B32(), f.B64("most_sum")
+		f.MadLoU32(at, k, ptx.Imm(8), r.smem)
+		f.LdSharedB64(most, at.Off(resolveMost))
+		for i, place := range places {
+			above := f.Pred("may_be")
+			f.SetpU64(ptx.GT, above, most, points[i])
+			f.MinU32(place, place, k).If(above)
+		}
+	})
+	seen := r.takePlaces(o, places, &picks)
+	for i, place := range places {
+		at, least, takes := f.B32(), f.B64("least_sum"), f.Pred("takes_own")
+		f.SetpU32(ptx.LT, takes, place, seen[i])
+		f.MadLoU32(at, place, ptx.Imm(8), r.smem)
+		f.MovB64(least, ptx.Imm(-1))
+		f.LdSharedB64(least, at.Off(resolveLeast)).If(takes)
+		f.SetpAndU64(ptx.LE, takes, least, points[i], takes)
+		f.MovB32(o.open, ptx.Imm(1)).If(takes)
 	}
-	f.AddU32(place, place, ptx.Imm(1))
-	f.MaxU32(seen, seen, place)
-	f.AddU32(j, j, ptx.Imm(1))
-	f.Bra(loop)
-	f.Place(end)
+	f.ReduxSyncOrB32(o.open, o.open, ptx.Imm(fullWarp))
 	return picks
 }
 
-// firstAbove is the place of the first token seen whose sum may lie above a point, or of the next to be seen. The row is open if it
-// may as well not.
-func (r *resolver) firstAbove(o *order, point ptx.B64, seen ptx.B32) ptx.B32 {
+// eachDrawn runs body for the numbers from first on that are below the row's draws.
+func (r *resolver) eachDrawn(name string, first int64, body func(k ptx.B32)) {
+	f, k, past, end := r.f, r.f.B32("number"), r.f.Pred("past"), r.f.Label(name+"_end")
+	f.MovB32(k, ptx.Imm(first))
+	loop := f.Here(name)
+	f.SetpU32(ptx.GE, past, k, r.draws.n)
+	f.Bra(end).If(past)
+	body(k)
+	f.AddU32(k, k, ptx.Imm(1))
+	f.Bra(loop)
+	f.Place(end)
+}
+
+// takePlaces goes through the draws from the second on, each of which sees what those before it have, and returns how many places the
+// lane's draws have seen; 0 for numbers that are no draws, and for the first, which has the first place.
+func (r *resolver) takePlaces(o *order, places [lanesOrder]ptx.B32, picks *[lanesOrder]ptx.B32) (before [lanesOrder]ptx.B32) {
 	f := r.f
-	place, sureLanes := f.B32("place"), imm(f, fullWarp)
-	f.MovB32(place, seen)
-	for i := lanesOrder - 1; i >= 0; i-- { // the lower ones have the last word
-		own, may, surely, lanes, sure, first, some := f.B32(), f.Pred("may_be"), f.Pred("is"), f.B32(), f.B32(), f.B32(), f.Pred("some")
-		f.AddU32(own, o.lane, ptx.Imm(warpSize*i))
-		f.SetpU32(ptx.LT, may, own, seen)
-		f.SetpAndU64(ptx.GT, may, o.most[i], point, may)
-		f.SetpU64(ptx.GT, surely, o.least[i], point)
-		f.VoteSyncBallotB32(lanes, may, ptx.Imm(fullWarp))
-		f.VoteSyncBallotB32(sure, surely, ptx.Imm(fullWarp))
-		f.SetpU32(ptx.NE, some, lanes, ptx.Imm(0))
-		f.BrevB32(first, lanes)
-		f.ClzB32(first, first)
-		f.ShrU32(sure, sure, first)
-		f.AddU32(first, first, ptx.Imm(warpSize*i))
-		f.MovB32(place, first).If(some)
-		f.MovB32(sureLanes, sure).If(some)
+	for i := range picks {
+		picks[i], before[i] = f.B32("pick"), f.B32("seen_before")
+		f.MovB32(picks[i], ptx.Imm(0))
+		f.MovB32(before[i], ptx.Imm(0))
 	}
-	f.NotB32(sureLanes, sureLanes)
-	f.AndB32(sureLanes, sureLanes, ptx.Imm(1))
-	f.OrB32(o.open, o.open, sureLanes)
-	return place
+	seen := f.B32("seen")
+	f.MovB32(seen, ptx.Imm(1))
+	r.eachDrawn("take_place", 1, func(j ptx.B32) {
+		lane, place := f.B32(), f.B32("place")
+		f.AndB32(lane, j, ptx.Imm(warpSize-1))
+		for i, own := range places {
+			from, there := f.B32(), f.Pred("in_these")
+			f.ShflSyncIdxB32(from, own, lane, ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
+			f.SetpU32(ptx.GE, there, j, ptx.Imm(warpSize*i))
+			f.MovB32(place, from).If(there)
+		}
+		f.MinU32(place, place, seen)
+		for i := range picks {
+			number, mine := f.B32(), f.Pred("is_mine")
+			f.AddU32(number, o.lane, ptx.Imm(warpSize*i))
+			f.SetpU32(ptx.EQ, mine, number, j)
+			f.MovB32(picks[i], place).If(mine)
+			f.MovB32(before[i], seen).If(mine)
+		}
+		f.AddU32(place, place, ptx.Imm(1))
+		f.MaxU32(seen, seen, place)
+	})
+	return before
 }
 
 // writePicks writes the tokens of the picks, and the first as the row's.
-func (r *resolver) writePicks(o *order, picks [lanesOrder]ptx.B32) {
+func (r *resolver) writePicks(o *order, picks [lanesOrder]ptx.B32, ordered bool) {
 	f := r.f
 	for i, pick := range picks {
 		token, j, wanted := f.B32("token"), f.B32(), f.Pred("wanted")
@@ -415,6 +485,10 @@ func (r *resolver) writePicks(o *order, picks [lanesOrder]ptx.B32) {
 		return
 	}
 	best := f.B64("best")
-	f.LdGlobalB64(best, r.draws.repeats.order.Off(orderScores))
+	if ordered { // its key is the first that was sorted
+		f.LdSharedB64(best, r.smem.Off(resolveKeys))
+	} else {
+		f.LdGlobalB64(best, r.draws.repeats.order.Off(orderScores))
+	}
 	r.write(best)
 }
