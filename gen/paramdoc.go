@@ -101,6 +101,7 @@ var paramDocs = map[string]string{
 	templates.ParamOpen:              "rows that are open",
 	templates.ParamPivots:            "drawn tokens of every row, by rank, and their scores",
 	templates.ParamBins:              "weights between the pivots of every row",
+	templates.ParamPeaks:             "largest logit of every row",
 	templates.ParamPasses:            "passes that every row took",
 	templates.ParamTicket:            "CTAs that have finished",
 }

@@ -100,6 +100,13 @@ func (c Computation) RepeatsOfSecond() bool {
 	return two && c.Draws == WithReplacement && sumOf(c.Chain, true) != c.firstSum()
 }
 
+// FindsPeaks reports whether the pass that lists a row's tokens finds the row's largest logit, of which weights are multiples, beside its
+// sum: so that a row of repeated draws that a sum in float32 leaves open takes one pass more and not two. With filters the draws are from
+// what these keep.
+func (c Computation) FindsPeaks() bool {
+	return c.Draws == WithReplacement && !c.Truncation.Any() && c.LogProb == NoLogProb && !c.Chain.Edits()
+}
+
 // Exponent is the graph of how many octaves a token stands above the reference: inputs InBase, InLargest and, with a
 // temperature, InScale, which is log2(e)/tau.
 func Exponent(c Computation) *Graph {

@@ -371,6 +371,7 @@ const (
 	Open         = "open_rows"
 	Pivots       = "row_pivots"
 	Bins         = "row_bins"
+	Peaks        = "row_peaks"
 
 	RowPivots      = 64   // drawn tokens of a row that a survey decides about
 	PivotBytes     = 24   // of one: rank, score, and what its log-probability takes
@@ -383,7 +384,7 @@ const (
 // CollectionOffset is where one of these arrays lies, for batches of up to so many rows, in the memory that a launcher gives
 // to all of them: marks and counts, zeroed once, and then those that need not be. It is -1 for other parameters.
 func CollectionOffset(param string, batch int) int {
-	return offsetOf(param, batch, []rowArray{{Counts, 16}, {Marks, 4 * RowMarks}, {States, StateBytes}, {Bins, 8*RowPivots + 16}, {Candidates, RowCandidates * CandidateBytes}, {Pivots, PivotBytes * RowPivots}, {Bounds, 8}, {Masses, 8}, {SecondMasses, 8}, {"", 0}})
+	return offsetOf(param, batch, []rowArray{{Counts, 16}, {Peaks, 16}, {Marks, 4 * RowMarks}, {States, StateBytes}, {Bins, 8*RowPivots + 16}, {Candidates, RowCandidates * CandidateBytes}, {Pivots, PivotBytes * RowPivots}, {Bounds, 8}, {Masses, 8}, {SecondMasses, 8}, {"", 0}})
 }
 
 // Names of the parameters in which a kernel lists the likeliest tokens for the stage that sorts them (Top): workspace but for

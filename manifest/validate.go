@@ -184,7 +184,7 @@ func identifier(s string) bool {
 }
 
 // collected are the parameters of the workspace that lie behind it (CollectionOffset).
-var collected = map[string]bool{Marks: true, Counts: true, States: true, Bins: true,
+var collected = map[string]bool{Marks: true, Counts: true, States: true, Bins: true, Peaks: true,
 	TopMarks: true, TopBounds: true, TopCounts: true}
 
 // accesses are what a pointer may be for; other parameters have none.

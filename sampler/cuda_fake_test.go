@@ -219,7 +219,7 @@ func TestLaunchesOfSlotsAndLogProbs(t *testing.T) {
 // TestLaunchesOfDraws: what a launch has to give for several draws of a row, where they go, and how many passes it makes.
 func TestLaunchesOfDraws(t *testing.T) {
 	f := openFake(t)
-	for kind, passes := range map[ir.Draws]int{ir.WithoutReplacement: 2, ir.WithReplacement: 3} {
+	for kind, passes := range map[ir.Draws]int{ir.WithoutReplacement: 2, ir.WithReplacement: 2} {
 		l, args := f.launcher(Spec{MaxBatch: 8, Draws: kind, MaxDraws: 5}, 8)
 		var input *InputError
 		require.ErrorAs(t, l.Launch(0, args), &input)

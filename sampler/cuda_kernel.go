@@ -245,6 +245,7 @@ var setters = map[string]setter{
 	templates.ParamOpen:              inWorkspace(manifest.Open),
 	templates.ParamPivots:            inCollection(manifest.Pivots),
 	templates.ParamBins:              inCollection(manifest.Bins),
+	templates.ParamPeaks:             inCollection(manifest.Peaks),
 	templates.ParamPasses:            pointer("passes", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Passes }),
 	templates.ParamCounts:            inCollection(manifest.Counts),
 	templates.ParamCandidates:        inCollection(manifest.Candidates),

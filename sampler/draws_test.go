@@ -157,14 +157,15 @@ func TestDrawsInFurtherPasses(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for i, c := range []struct {
 		drawing
-		kind  ir.Draws
-		t     float32
-		boost float32 // of all tokens but each 32nd
+		kind   ir.Draws
+		t      float32
+		boost  float32 // of all tokens but each 32nd
+		passes int32   // of a row
 	}{
-		{drawing{8700, 1, 0, "temperature", 24}, ir.WithoutReplacement, 0, 0},
-		{drawing{8700, 1, 0, "bias,temperature", 64}, ir.WithReplacement, 1, inf}, // infinite, and more than a list holds
-		{drawing{200, 24, 0.5, "temperature", 64}, ir.WithReplacement, 0.7, 0},
-		{drawing{300, 16, 500, "temperature", 64}, ir.WithReplacement, 1500, 0},
+		{drawing{8700, 1, 0, "temperature", 24}, ir.WithoutReplacement, 0, 0, 2},
+		{drawing{8700, 1, 0, "bias,temperature", 64}, ir.WithReplacement, 1, inf, 4}, // infinite, and more than a list holds
+		{drawing{200, 24, 0.5, "temperature", 64}, ir.WithReplacement, 0.7, 0, 2},    // whose largest logits the first pass has found
+		{drawing{300, 16, 500, "temperature", 64}, ir.WithReplacement, 1500, 0, 2},
 	} {
 		w, spec, h, rows := c.problem(t, rand.New(rand.NewPCG(5, 6)), c.kind)
 		rows.DrawCounts = []int32{int32(c.most)}
@@ -182,6 +183,6 @@ func TestDrawsInFurtherPasses(t *testing.T) {
 		want := sampleOn(t, "cpu", w, spec, h, rows)
 		got := sampleOn(t, []string{"sim:sm_90", "sim:sm_100"}[i%2], w, spec, h, rows)
 		requireDraws(t, want, got)
-		require.Greater(t, slices.Max(got.Passes), int32(1), "%v %s", c.drawing, c.kind)
+		require.Equal(t, c.passes, slices.Max(got.Passes), "%v %s", c.drawing, c.kind)
 	}
 }

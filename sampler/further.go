@@ -19,8 +19,9 @@ const mostPasses = 64
 
 // Passes of a launch that does not say. A row with a k needs a second one where its list has overflowed, a row of top-p two more where
 // its nucleus is wider than its list: one that draws, and one that surveys what ranks above what was drawn. A processed log-probability
-// takes one more, which adds up what is kept, and so do draws with replacement out of that. Draws without replacement need a second one where the list has overflowed, those with
-// replacement two more where the sum in float32 leaves one open.
+// takes one more, which adds up what is kept, and so do draws with replacement out of that. Draws without replacement need a second one
+// where the list has overflowed, those with replacement one more where the sum in float32 leaves one open, or two if the first has not
+// found the row's largest logit.
 const (
 	listPasses   = 2
 	surveyPasses = 3
@@ -34,7 +35,7 @@ func (s Spec) furtherPasses() int {
 		return 0
 	case s.Passes == 0 && (s.LogProb == ir.ProcessedLogProb || s.Draws == ir.WithReplacement) && (s.Truncation.TopP || s.Truncation.MinP):
 		return keptPasses - 1
-	case s.Passes == 0 && (s.Truncation.TopP || s.Truncation.MinP || s.Draws == ir.WithReplacement):
+	case s.Passes == 0 && (s.Truncation.TopP || s.Truncation.MinP || s.Draws == ir.WithReplacement && !s.Computation().FindsPeaks()):
 		return surveyPasses - 1
 	case s.Passes == 0:
 		return listPasses - 1

@@ -268,7 +268,8 @@ type simMemory struct {
 	launch                      sim.Launch
 	tokens, status, scores, lse *sim.Block
 	states, open, bins, passes  *sim.Block // of further passes
-	marks, counts, arrivals     *sim.Block // workspaces of kernels that collect
+	marks, counts               *sim.Block
+	arrivals, peaks             *sim.Block // workspaces of kernels that collect
 	logProbs                    *sim.Block
 	draws, drawScores           *sim.Block // nil for single draws
 	lists                       idLists
@@ -352,7 +353,8 @@ func (m *simMemory) addCollection(b *batch, put func(name string, data []byte) u
 	p[templates.ParamTopK], p[templates.ParamTopP] = put("top-k", asBytes(b.params.TopK)), put("top-p", asBytes(b.params.TopP))
 	p[templates.ParamMinP] = put("min-p", asBytes(b.params.MinP))
 	m.marks, m.counts = m.memory.Put("marks", make([]byte, 4*n*manifest.RowMarks)), m.memory.Put("candidate counts", make([]byte, 4*n))
-	m.arrivals = m.memory.Put("arrivals", make([]byte, 4))
+	m.arrivals, m.peaks = m.memory.Put("arrivals", make([]byte, 4)), m.memory.Put("row peaks", make([]byte, 4*n))
+	p[templates.ParamPeaks] = m.peaks.Addr
 	m.states, m.open = m.memory.Put("row states", make([]byte, n*manifest.StateBytes)), m.memory.Put("open rows", make([]byte, 4))
 	m.bins, m.passes = m.memory.Put("row bins", make([]byte, 8*n*(manifest.RowPivots+1))), m.memory.Alloc("passes", 4*n)
 	p[templates.ParamStates], p[templates.ParamOpen], p[templates.ParamBins], p[templates.ParamPasses] = m.states.Addr, m.open.Addr, m.bins.Addr, m.passes.Addr
@@ -414,7 +416,7 @@ func (m *simMemory) complete(spec Spec) error {
 			return fmt.Errorf("not all of %s is written", out.Name)
 		}
 	}
-	spaces := append(m.topSpace, m.marks, m.counts, m.arrivals, m.bins)
+	spaces := append(m.topSpace, m.marks, m.counts, m.arrivals, m.bins, m.peaks)
 	if !slices.Contains(m.words(m.status, m.status.Size()/4), uint32(ir.StatusUndecided)) {
 		spaces = append(spaces, m.open) // rows that stay undecided are open until their next first pass
 	}

@@ -32,6 +32,9 @@ func (s *params) addCollection(c ir.Computation, o Options) {
 			s.pivots, s.bins = s.surveyed(c)
 		}
 	} else if keepsMass(c) {
+		if c.FindsPeaks() {
+			s.peaks = s.pointer(ParamPeaks, "u32", "batch", "workspace")
+		}
 		s.masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
 		if _, two := c.SecondSum(); two {
 			s.secondMasses = s.pointer(ParamSecondMasses, "f32", "batch x 2", "scratch")

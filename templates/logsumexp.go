@@ -182,6 +182,7 @@ func (c *samplers) addUpAll(g group, elements []scanned) {
 	}
 	total, own := c.sums.fold(f, c.lane, totals, plus), c.ownPair(g)
 	sum := c.kept(own.Off(c.plan.Storage.Sums+sumBytes*c.t.N), "sum")
+	c.addPeaks(g, elements)
 	f.AddF32(sum, sum, total, ptx.RN)
 	f.StSharedF32(own.Off(c.plan.Storage.Sums+sumBytes*c.t.N), sum).If(c.sums.keeps)
 }

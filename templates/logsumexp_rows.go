@@ -62,6 +62,7 @@ func sumScale(f *ptx.Func, tau ptx.F32) ptx.F32 {
 
 // emptySums empties a row's pairs.
 func (c *samplers) emptySums(inTile ptx.B32) {
+	c.emptyPeak(inTile)
 	at, empty := c.at(inTile, sumBytes), emptyPair(c.f)
 	for set := range c.plan.Pipeline.SumSets {
 		references := at.Off(c.plan.Storage.Sums + 2*sumBytes*c.t.N*set)
@@ -73,6 +74,7 @@ func (c *samplers) emptySums(inTile ptx.B32) {
 // publishSums joins a row's pairs in the order of their sets, and leaves what they come to in the CTA's place of the row's
 // partial sums, with the token that the row's key names where log-probabilities are asked for.
 func (c *samplers) publishSums(inTile, row ptx.B32, key ptx.B64, active ptx.Pred) {
+	c.publishPeak(inTile, row, active)
 	f := c.f
 	at, scale := c.at(inTile, sumBytes), f.F32("scale")
 	if c.scaledSums() {

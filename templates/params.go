@@ -103,6 +103,7 @@ const (
 	ParamOpen              = manifest.Open
 	ParamPivots            = manifest.Pivots
 	ParamBins              = manifest.Bins
+	ParamPeaks             = manifest.Peaks
 	ParamPasses            = "passes"
 	ParamKeys              = manifest.Keys
 	ParamTicket            = manifest.Ticket
@@ -128,7 +129,7 @@ type params struct {
 	several                                   drawParams
 	marks, counts, candidates, bounds, masses ptx.Param
 	secondMasses                              ptx.Param
-	states, open, pivots, bins                ptx.Param
+	states, open, pivots, bins, peaks         ptx.Param
 	topParams
 	rankKeys, ranks ptx.Param
 	arrivals        ptx.Param

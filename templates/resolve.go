@@ -28,6 +28,7 @@ const (
 	wordEdge       = resolveWords + 28              // what the logits of the keys reach that are sorted
 	wordHighest    = resolveWords + 32              // key of the highest rank that was drawn
 	wordPick       = resolveWords + 40              // what the row's token has for its log-probability, two words
+	wordPeak       = resolveWords + 48              // largest logit of the row, as the high word of a key
 )
 
 // notReached marks that a prefix does not reach its target.
@@ -218,6 +219,7 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	if r.several() {
 		r.beginDraws(several)
 	}
+	r.takePeak()
 	r.beginReports()
 	r.readState(loadPointer(f, states, "states"), loadPointer(f, open, "open"))
 	if !r.further {

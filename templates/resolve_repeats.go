@@ -13,8 +13,9 @@ import (
 // lies above its point.
 //
 // The first pass knows the weight of all only as a sum in float32. So each sum is a share of it, with the least and the largest that it
-// may be, and a draw is decided where both say the same. A row with one that is not takes two passes more: one finds its
-// largest logit, of which weights are multiples, and one adds up all weights, in integers.
+// may be, and a draw is decided where both say the same. A row with one that is not takes a pass more that
+// adds up all weights, in integers, and ahead of it another that finds its largest logit, of which weights are multiples, unless the
+// first pass has found that (peaks.go).
 
 // What lies behind the resolving kernel's other shared memory: keys of the tokens in order, random bits, and sums, 8 bytes for each draw
 // that a row may have.
@@ -172,7 +173,7 @@ func (r *resolver) redraw(ordered bool, bound func(o *order)) {
 	open, zero := f.Pred("not_decided"), f.B64()
 	f.SetpU32(ptx.NE, open, o.open, ptx.Imm(0))
 	f.MovB64(zero, ptx.Imm(0))
-	r.keepOpen(passRelist, imm(f, 0), zero, open)
+	r.keepOpen(r.weighByPeak(), imm(f, 0), zero, open)
 	r.writePicks(o, picks, ordered)
 }
 

@@ -89,7 +89,7 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	if c.AddsUp() {
 		k.sum = newSumGraphs(c, k.addedUp())
 	}
-	if k.tops() || c.Rank {
+	if k.tops() || c.Rank || c.FindsPeaks() {
 		k.likeliest = newTopGraphs(c)
 	}
 	return k, m, shared

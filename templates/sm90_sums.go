@@ -21,9 +21,10 @@ func (c *consumer) straightSums() bool {
 // columnRun is neighbouring groups of 16 columns whose columns are shared out among all lanes that have tokens of them.
 type columnRun struct {
 	first, groups int
-	own           ptx.B32  // address of the references of the column that the lane keeps, short of the storage's offset
-	keeps         ptx.Pred // it keeps one
-	total         ptx.F32  // what its tokens of the tile come to
+	own           ptx.B32   // address of the references of the column that the lane keeps, short of the storage's offset
+	keeps         ptx.Pred  // it keeps one
+	total         ptx.F32   // what its tokens of the tile come to
+	peaks         []ptx.F32 // the thread's largest logits in each of its columns, where they are found
 }
 
 // sumTile adds the tile up. Where an exponent stands too far above its reference, the references are raised, group by group, and
@@ -60,6 +61,9 @@ func (c *consumer) sumTile(of tiles) {
 		f.LdSharedF32(sum, at).If(r.keeps)
 		f.AddF32(sum, sum, r.total, ptx.RN)
 		f.StSharedF32(at, sum).If(r.keeps)
+		if c.peaks() {
+			c.raisePeaks(r.peaks, r.own, r.keeps)
+		}
 	}
 }
 
@@ -99,7 +103,8 @@ func (c *consumer) addRun(r *columnRun, parts []*tile) ptx.F32 {
 	plus := func(d, x, y ptx.F32) { f.AddF32(d, x, y, ptx.RN) }
 	var totals, most []ptx.F32
 	for a := r.first; a < r.first+r.groups; a++ {
-		exponents, largest := c.columnExponents(a, parts)
+		exponents, largest, peaks := c.columnExponents(a, parts)
+		r.peaks = append(r.peaks, peaks...)
 		most = append(most, largest)
 		for _, column := range exponents {
 			var powers []ptx.F32
@@ -113,8 +118,9 @@ func (c *consumer) addRun(r *columnRun, parts []*tile) ptx.F32 {
 	return joined(f, "most", most, func(d, x, y ptx.F32) { f.MaxF32(d, x, y) })
 }
 
-// columnExponents are the exponents of the tokens of all products in each of the thread's columns of a group of 16, and the largest.
-func (c *consumer) columnExponents(across int, parts []*tile) (columns [][]ptx.F32, most ptx.F32) {
+// columnExponents are the exponents of the tokens of all products in each of the thread's columns of a group of 16, the largest, and
+// where they are found the largest logits in each.
+func (c *consumer) columnExponents(across int, parts []*tile) (columns [][]ptx.F32, most ptx.F32, peaks []ptx.F32) {
 	f, groups := c.f, c.t.N/tiling.CodeGroup
 	var all, scales, references []ptx.F32
 	var record func(i int) rowRecord
@@ -129,13 +135,28 @@ func (c *consumer) columnExponents(across int, parts []*tile) (columns [][]ptx.F
 			references = c.columnValues(g, pairs, c.plan.Storage.Sums, true)
 			columns, record = make([][]ptx.F32, g.elements), once(c.records(&g))
 		}
-		exponents, largest := c.exponents(c.scanSumsOf(g, record), scales, references)
+		elements := c.scanSumsOf(g, record)
+		exponents, largest := c.exponents(elements, scales, references)
+		if c.peaks() {
+			peaks = c.joinPeaks(peaks, c.elementPeaks(elements))
+		}
 		for i := range columns {
 			columns[i] = append(columns[i], exponents[i]...)
 		}
 		all = append(all, largest)
 	}
-	return columns, joined(f, "most", all, func(d, x, y ptx.F32) { f.MaxF32(d, x, y) })
+	return columns, joined(f, "most", all, c.larger), peaks
+}
+
+// joinPeaks joins the peaks of two products.
+func (c *consumer) joinPeaks(a, b []ptx.F32) (out []ptx.F32) {
+	if a == nil {
+		return b
+	}
+	for i := range a {
+		out = append(out, joined(c.f, "peak", []ptx.F32{a[i], b[i]}, c.larger))
+	}
+	return out
 }
 
 // once remembers what was loaded.

@@ -52,6 +52,8 @@ type Storage struct {
 	Scales, Sums int
 	// The same of the second distribution, where two are added up (ir.Computation.SecondSum).
 	SecondScales, SecondSums int
+	// Peaks is the offset of the rows' largest logits, 4 bytes each, where they are found (ir.Computation.FindsPeaks).
+	Peaks int
 	// For the likeliest tokens: offset of the rows' bounds, 8 bytes each, and of what tokens are compared with for them, 4 bytes each.
 	Tops, Reaches int
 
@@ -279,6 +281,9 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 			s.SecondScales = place(sumBytes * t.N)
 		}
 		s.SecondSums = place(2 * sumBytes * t.N * p.Pipeline.SumSets)
+	}
+	if c.FindsPeaks() {
+		s.Peaks = place(sumBytes * t.N)
 	}
 	if c.TopN > 0 {
 		s.Tops, s.Reaches = place(keyBytes*t.N), place(sumBytes*t.N)
