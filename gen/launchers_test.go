@@ -72,7 +72,7 @@ func TestHeadersOfLogProbs(t *testing.T) {
 	a, err := Emit(r)
 	require.NoError(t, err)
 	head := string(headerOf(t, a))
-	for _, want := range []string{"return 16 * (size_t)batch * (size_t)kernel->resident;", "CUdeviceptr slots;", "uint32_t slot_count;", "CUdeviceptr logprob;"} {
+	for _, want := range []string{"return 12 * (size_t)batch * (size_t)kernel->resident;", "CUdeviceptr slots;", "uint32_t slot_count;", "CUdeviceptr logprob;"} {
 		require.Contains(t, head, want)
 	}
 }
