@@ -49,9 +49,11 @@ const (
 	StatusBadParameter Status = 4
 	// StatusUndecided: the passes made leave open which tokens top-p or min-p keep; the token is -1.
 	StatusUndecided Status = 5
+	// StatusPeer: the rank of another shard has not been heard of in time; the token is -1.
+	StatusPeer Status = 6
 )
 
-var statusNames = [...]string{"ok", "empty", "nan", "bad-temperature", "bad-parameter", "undecided"}
+var statusNames = [...]string{"ok", "empty", "nan", "bad-temperature", "bad-parameter", "undecided", "peer"}
 
 // String returns the status as results spell it.
 func (s Status) String() string {
@@ -93,6 +95,8 @@ type Computation struct {
 	TopN int
 	// Listed asks for the log-probabilities of a list of ids of every row.
 	Listed bool
+	// Shard says that the vocabulary is cut.
+	Shard Shard
 	// Slots takes the parameters of row i from slot Slots[i] instead of slot i.
 	Slots bool
 }
@@ -112,6 +116,9 @@ func (c Computation) Normalize() Computation {
 func (c Computation) Validate() error {
 	if int(c.Sampler) >= len(samplerNames) {
 		return fmt.Errorf("ir: unknown sampler %d", c.Sampler)
+	}
+	if int(c.Shard) >= len(shardNames) {
+		return fmt.Errorf("ir: unknown kind of shard %d", c.Shard)
 	}
 	for _, check := range []func() error{c.Chain.Validate, c.validateTruncation, c.validateDraws, c.validateOutputs} {
 		if err := check(); err != nil {

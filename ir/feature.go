@@ -22,6 +22,7 @@ const (
 	FeatureTopN       Feature = "top log-probabilities"
 	FeatureListed     Feature = "listed log-probabilities"
 	FeatureSlots      Feature = "slots"
+	FeatureShard      Feature = "shards of the vocabulary"
 )
 
 // Features lists what the computation asks for, in a fixed order.
@@ -33,7 +34,7 @@ func (c Computation) Features() (out []Feature) {
 		{FeaturePenalties, c.Chain.Penalties}, {FeatureSparseBias, c.Chain.Bias == BiasSparse}, {FeatureIDs, c.Chain.IDs},
 		{FeatureTopK, c.Truncation.TopK}, {FeatureTopP, c.Truncation.TopP}, {FeatureMinP, c.Truncation.MinP},
 		{FeatureDraws, c.Draws != SingleDraw}, {FeatureLogProb, c.LogProb != NoLogProb}, {FeatureRank, c.Rank},
-		{FeatureTopN, c.TopN > 0}, {FeatureListed, c.Listed}, {FeatureSlots, c.Slots},
+		{FeatureTopN, c.TopN > 0}, {FeatureListed, c.Listed}, {FeatureSlots, c.Slots}, {FeatureShard, c.Shard != Whole},
 	} {
 		if f.asked {
 			out = append(out, f.name)
@@ -53,7 +54,7 @@ func (c Computation) Extras() string {
 	}{
 		{"top-k", t.TopK}, {"top-p", t.TopP}, {"min-p", t.MinP}, {"temperature-last", t.TemperatureLast},
 		{fmt.Sprintf("draws=%s:%d", c.Draws, c.MaxDraws), c.Draws != SingleDraw}, {"logprob=" + c.LogProb.String(), c.LogProb != NoLogProb},
-		{"rank", c.Rank}, {fmt.Sprintf("top=%d", c.TopN), c.TopN > 0}, {"listed", c.Listed}, {"slots", c.Slots},
+		{"rank", c.Rank}, {fmt.Sprintf("top=%d", c.TopN), c.TopN > 0}, {"listed", c.Listed}, {"slots", c.Slots}, {c.Shard.String(), c.Shard != Whole},
 	} {
 		if item.asked {
 			items = append(items, item.text)

@@ -6,6 +6,9 @@ import "math"
 // score without noise, top, plus tau times the logarithm of its mass, S, over its exponential; the token of the block that
 // wins is the winner of a race inside the block, by bits that the block's exponential does not depend on.
 
+// BlockTokens is the ids of a block of the noise. The first is a multiple of it.
+const BlockTokens = 16
+
 // BlockTerm is the graph of one token's share of its block's mass, exp((base - top)/tau): inputs InBase, InTop and, with a
 // temperature, InTau. It is exactly 1 where base is top, infinite or not.
 func BlockTerm(c Computation) *Graph {

@@ -65,7 +65,7 @@ func (j *job) keep(out []best, first int) {
 		return
 	}
 	for b := range out {
-		j.masses[first/j.chunk][b], out[b].mass = out[b].mass, mass{}
+		j.masses[(first-j.req.span().Start)/j.chunk][b], out[b].mass = out[b].mass, mass{}
 	}
 }
 
@@ -74,7 +74,7 @@ func (r *Request) masses() [][]mass {
 	if !r.Computation.LogSumExp {
 		return nil
 	}
-	all := make([][]mass, (r.Shape.Vocab+r.chunk()-1)/r.chunk())
+	all := make([][]mass, (r.span().Count+r.chunk()-1)/r.chunk())
 	for i := range all {
 		all[i] = make([]mass, r.Batch)
 	}

@@ -7,13 +7,17 @@ type Request struct {
 	// H holds the hidden states [Batch, Hidden] in bf16, LDH elements from row to row (0 means Hidden).
 	H   []uint16
 	LDH int
-	// W holds the weights [>= Vocab, Hidden] in bf16, LDW elements from row to row (0 means Hidden).
+	// W holds the weights [>= Vocab, Hidden] in bf16, LDW elements from row to row (0 means Hidden). Of a shard they are those of
+	// its span, from the first on.
 	W   []uint16
 	LDW int
 
 	Batch       int
 	Shape       ir.Shape
 	Computation ir.Computation
+	// Span is the ids that the request is about, where the computation is of a shard (ir.Shard): the others are no tokens. All that
+	// goes by ids, the noise too, goes by those of the whole vocabulary.
+	Span ir.Span
 
 	// Seeds and Positions hold one value a row, or one for all rows. Greedy samplers and injected noise need none.
 	Seeds, Positions []uint64
@@ -125,7 +129,17 @@ func (r *Request) logits(b int) []float32 {
 }
 
 // weights is row v of W.
-func (r *Request) weights(v int) []uint16 { return r.W[v*r.ldw():][:r.Shape.Hidden] }
+func (r *Request) weights(v int) []uint16 {
+	return r.W[(v-r.span().Start)*r.ldw():][:r.Shape.Hidden]
+}
+
+// span is the ids that the request is about.
+func (r *Request) span() ir.Span {
+	if r.Computation.Shard == ir.Whole {
+		return ir.Span{Count: r.Shape.Vocab}
+	}
+	return r.Span
+}
 
 // slot is where row b has its parameters.
 func (r *Request) slot(b int) int {

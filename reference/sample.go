@@ -95,7 +95,7 @@ func (r *Request) chunk() int {
 }
 
 func (j *job) run() []best {
-	chunks := (j.req.Shape.Vocab + j.chunk - 1) / j.chunk
+	chunks := (j.req.span().Count + j.chunk - 1) / j.chunk
 	workers := min(runtime.GOMAXPROCS(0), chunks)
 	if len(j.rows) == 0 {
 		workers = 0
@@ -126,14 +126,14 @@ func bests(n int) []best {
 // work takes chunks of tokens until none is left or the context ends.
 func (j *job) work() []best {
 	out := bests(len(j.rows))
-	vocab := j.req.Shape.Vocab
+	span := j.req.span()
 	t := j.newTile()
 	for j.ctx.Err() == nil {
-		first := int(j.next.Add(int64(j.chunk))) - j.chunk
-		if first >= vocab {
+		first := span.Start + int(j.next.Add(int64(j.chunk))) - j.chunk
+		if first >= span.End() {
 			break
 		}
-		last := min(first+j.chunk, vocab)
+		last := min(first+j.chunk, span.End())
 		if j.req.Logits != nil {
 			j.scanInjected(out, first, last)
 		} else {

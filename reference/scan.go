@@ -19,8 +19,7 @@ var blockBound = func() (bound [65]float32) {
 // above is the next float32.
 func above(x float32) float32 { return math.Nextafter32(x, float32(math.Inf(1))) }
 
-// group is up to 16 neighbouring tokens on their way through the epilogue. Its first is a multiple of 16, so that it is
-// the part of one block of the noise that lies in the vocabulary.
+// group is up to 16 neighbouring tokens on their way through the epilogue: the part of one block of the noise that is scanned.
 type group struct {
 	first int
 	n     int
@@ -29,14 +28,14 @@ type group struct {
 	top   float32 // the largest z of the live tokens; -inf without one
 }
 
-// scan adds tokens first, first+1, ... with raw logits y to the row's best. first is a multiple of 16.
+// scan adds tokens first, first+1, ... with raw logits y to the row's best. Only in a shard may first be no multiple of 16.
 func (w *row) scan(b *best, first int, y []float32) {
 	if w.badT || w.badParameter {
 		return
 	}
 	var g group
-	for base := 0; base < len(y); base += blockTokens {
-		w.logits(b, &g, first+base, y[base:min(base+blockTokens, len(y))])
+	for base := 0; base < len(y); base += g.n {
+		w.logits(b, &g, first+base, y[base:min(base+blockTokens-(first+base)%blockTokens, len(y))])
 		if w.weighs {
 			w.weigh(b, &g)
 		}
@@ -101,6 +100,7 @@ func (w *row) addInjected(b *best, g *group) {
 // below the runner-up's.
 func (w *row) addRandom(b *best, g *group) {
 	x, place := w.state.Block(g.first)
+	place -= g.first % blockTokens
 	if w.loses(b, g.top, blockBound[bits.LeadingZeros64(x)]) {
 		return
 	}

@@ -38,7 +38,7 @@ func (r *Request) validateLayout() error {
 		return err
 	}
 	for _, check := range []func() error{
-		r.validateLogits, r.validateSlots, r.validateNoise, r.validateTemperature, r.validateBias, r.validateMask,
+		r.validateSpan, r.validateLogits, r.validateSlots, r.validateNoise, r.validateTemperature, r.validateBias, r.validateMask,
 		r.validateTruncation, r.validatePenalties, r.validateIDs, r.validateDraws, r.validateListed,
 	} {
 		if err := check(); err != nil {
@@ -46,6 +46,20 @@ func (r *Request) validateLayout() error {
 		}
 	}
 	return nil
+}
+
+// validateSpan holds the span of a shard to what shards are done for.
+func (r *Request) validateSpan() error {
+	switch {
+	case r.Computation.Shard == ir.Whole:
+		if r.Span != (ir.Span{}) {
+			return wrong("Span", r.Span, "none: the computation is of the whole vocabulary")
+		}
+		return nil
+	case r.surveyed():
+		return wrong("Span", r.Span, "none with truncation, several draws, log-probabilities or ranks")
+	}
+	return r.Computation.ValidSpan(0, r.Span, r.Shape.Vocab)
 }
 
 func (r *Request) validateLogits() error {
@@ -60,7 +74,7 @@ func (r *Request) validateLogits() error {
 		if err := matrix("H", len(r.H), r.Batch, r.Shape.Hidden, r.ldh()); err != nil {
 			return err
 		}
-		return matrix("W", len(r.W), r.Shape.Vocab, r.Shape.Hidden, r.ldw())
+		return matrix("W", len(r.W), r.span().Count, r.Shape.Hidden, r.ldw())
 	}
 	if r.H != nil || r.W != nil {
 		return wrong("Logits", "set", "no H and no W beside it")
