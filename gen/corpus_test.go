@@ -270,6 +270,39 @@ var extrasCorpus = sync.OnceValues(func() (corpus, error) {
 	return emit(rs)
 })
 
+// shardCorpus is kernels of shards, with as little as they can have to do and with nearly all there is, where registers are fewest.
+var shardCorpus = sync.OnceValues(func() (corpus, error) {
+	const all = "scale=0.5,softcap=30,bias=rows,mask,temperature"
+	var rs []Request
+	for _, x := range []struct {
+		arch  arch.Arch
+		batch int
+		chain string
+		shard ir.Shard
+	}{
+		{arch.SM90, 16, "none", ir.ShardExchange}, {arch.SM90, 64, all, ir.ShardExchange}, {arch.SM90, 256, all, ir.ShardRecords},
+		{arch.SM100, 16, "temperature", ir.ShardRecords}, {arch.SM100, 256, all, ir.ShardExchange},
+	} {
+		r := Request{Arch: x.arch, Computation: computation(ir.Gumbel, x.chain, x.chain == all), Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: x.batch}
+		if r.Computation.Shard = x.shard; x.chain == all {
+			r.Computation.LogProb, r.Computation.LogSumExp, r.Computation.Slots = ir.ProcessedLogProb, true, true
+			r.Options.Weights = manifest.Packed
+		}
+		rs = append(rs, r)
+	}
+	for i, a := range arch.All() {
+		r := Request{Arch: a, Computation: computation(ir.Gumbel, all, true), Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: []int{64, 256}[i]}
+		r.Computation.Shard, r.Computation.Truncation, r.Computation.LogProb, r.Computation.Slots = ir.ShardExchange, ir.Truncation{TopK: true, TopP: true, MinP: true}, ir.ProcessedLogProb, true
+		r.Options.Further = i == 0
+		rs = append(rs, r)
+		r.Computation = computation(ir.Gumbel, "temperature", false)
+		r.Computation.Shard, r.Computation.Draws, r.Computation.MaxDraws = ir.ShardExchange, ir.WithReplacement, 64
+		r.Options.Further = i == 1
+		rs = append(rs, r)
+	}
+	return emit(rs)
+})
+
 // truncationCorpus is kernels that truncate, whose modules have a second entry: with as little as such a kernel can have to do and
 // with all there is, reports and slots too, where one warpgroup samples and where two take turns, where two distributions are added up,
 // and where registers are fewest; and kernels of further passes.
@@ -386,7 +419,7 @@ var editCorpus = sync.OnceValues(func() (corpus, error) {
 // everything is all the variants that the tests look at, in a fixed order; in short mode those of some models.
 func everything(t testing.TB) []variant {
 	t.Helper()
-	all, parts := corpus{}, []func() (corpus, error){presetCorpus, tileCorpus, flagCorpus, extrasCorpus, truncationCorpus, drawsCorpus, editCorpus}
+	all, parts := corpus{}, []func() (corpus, error){presetCorpus, tileCorpus, flagCorpus, extrasCorpus, truncationCorpus, drawsCorpus, editCorpus, shardCorpus}
 	if testing.Short() {
 		parts = parts[:1]
 	}

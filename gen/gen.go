@@ -137,7 +137,10 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 		m.FurtherOf = templates.EntryName(r.Arch.Name, t, r.Computation, first)
 	}
 	m.Truncation = c.Truncation.Items()
-	m.Resolve, m.Top, m.Listed = describeStage(k.Resolve), describeStage(k.Top), describeStage(k.Listed)
+	m.Resolve, m.Top, m.Listed, m.Join, m.Gather = describeStage(k.Resolve), describeStage(k.Top), describeStage(k.Listed), describeStage(k.Join), describeStage(k.Gather)
+	if c.Shard != ir.Whole {
+		m.Shard, m.Facts = c.Shard.String(), templates.HasFacts(c)
+	}
 	if c.Sampler.Random() {
 		m.RNG = ir.NoiseName
 	}

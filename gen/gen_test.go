@@ -16,6 +16,7 @@ import (
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/templates"
 	"github.com/fsgen/fsgen/tiling"
 )
 
@@ -60,7 +61,7 @@ func TestManifestAgreesWithThePTX(t *testing.T) {
 		m, err := v.parse()
 		require.NoError(t, err)
 		stages := []*manifest.Kernel{v.Manifest}
-		for _, stage := range []*manifest.Kernel{v.Manifest.StageKernel(), v.Manifest.TopKernel(), v.Manifest.ListedKernel()} {
+		for _, stage := range []*manifest.Kernel{v.Manifest.StageKernel(), v.Manifest.TopKernel(), v.Manifest.ListedKernel(), v.Manifest.JoinKernel(), v.Manifest.GatherKernel()} {
 			if stage != nil {
 				stages = append(stages, stage)
 			}
@@ -109,11 +110,14 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 		tile, err := tiling.ParseTile(k.Tile.Name)
 		require.NoError(t, err)
 		require.Equal(t, tiling.Tile{M: k.Tile.M, N: k.Tile.N, K: k.Tile.K, Stages: k.Tile.Stages, Cluster: k.Tile.Cluster, Split: k.Tile.Split, PingPong: k.Tile.PingPong}, tile)
+		gathers := c.Shard == ir.ShardExchange && c.Collects()
+		results := !v.Options.Ranks && c.Shard != ir.ShardRecords && !gathers // which the stage that joins records writes
 		// A parameter is there exactly if something asks for it.
 		for param, wanted := range map[string]bool{
 			"seeds": c.Sampler.Random(), "positions": c.Sampler.Random(), "temperature": c.Chain.Temperature,
 			"bias": c.Chain.Bias == ir.BiasVector || c.Chain.Bias == ir.BiasMatrix, "bias_stride": c.Chain.Bias == ir.BiasMatrix, "mask": c.Chain.Mask,
-			"lse": c.LogSumExp, "lse_partials": c.AddsUp(), "scores": c.Score, "tokens": !v.Options.Ranks, "status": !v.Options.Ranks, "hidden": true,
+			"lse": c.LogSumExp && results, "lse_partials": c.AddsUp(), "scores": c.Score && results, "tokens": results, "status": results, "hidden": true,
+			"shard_start": c.Shard != ir.Whole, "shard_count": c.Shard != ir.Whole, manifest.Peers: c.Shard == ir.ShardExchange && !gathers, manifest.Records: c.Shard == ir.ShardRecords || gathers,
 			manifest.Ranks: c.Rank || v.Options.Ranks,
 			"weights":      v.Options.Layout() == manifest.RowMajor, "packed_weights": v.Options.Layout() == manifest.Packed,
 			"top_k": c.Truncation.TopK, "top_p": c.Truncation.TopP, "min_p": c.Truncation.MinP,
@@ -127,6 +131,14 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 				}
 			}
 		}
+		if join := k.JoinKernel(); join != nil {
+			for param, wanted := range map[string]bool{"tokens": true, "status": true, "scores": c.Score, "lse": c.LogSumExp, "logprob": c.LogProb != ir.NoLogProb, manifest.Gathered: true} {
+				require.Equal(t, wanted, join.Param(param) != nil, "%s: %s", join.Entry, param)
+			}
+		}
+		require.Equal(t, c.Shard == ir.ShardRecords, k.Join != nil)
+		require.Equal(t, gathers, k.Gather != nil)
+		require.Equal(t, templates.HasFacts(c) && c.Shard != ir.Whole, k.Facts)
 		require.Equal(t, c.Truncation.Items(), k.Truncation)
 		require.Equal(t, c.Draws.String(), v.Draws())
 		require.Equal(t, c.Draws != ir.SingleDraw, v.Writes(manifest.Draws))

@@ -49,8 +49,13 @@ func TestGolden(t *testing.T) {
 	all100.Computation.LogSumExp, all100.Computation.TopN, all100.Computation.Rank, all100.Options.Further = true, 5, true, true
 	ranks := request(64, "mask")
 	ranks.Computation, ranks.Options.Ranks = ir.Computation{Chain: ranks.Computation.Chain, Sampler: ir.Greedy}, true
+	exchange, shard100 := request(16, "temperature"), request(32, "temperature")
+	exchange.Computation.Shard, exchange.Computation.LogProb, exchange.Options.Weights = ir.ShardExchange, ir.RawLogProb, manifest.Packed
+	shard100.Arch, shard100.Computation.Shard, shard100.Computation.Sampler, shard100.Computation.LogSumExp = arch.SM100, ir.ShardRecords, ir.Grouped, true
 	files := map[string][]byte{}
 	for _, r := range []Request{
+		exchange,
+		shard100,
 		reports,
 		reports100,
 		all,

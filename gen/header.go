@@ -36,6 +36,9 @@ func noReports(m *manifest.Kernel) error {
 		return &RequestError{"format", "a kernel that reports likeliest tokens, listed ids or ranks has stages that headers and packages " +
 			"do not launch; use the PTX and its manifest", "h or go"}
 	}
+	if m.Shard != "" {
+		return &RequestError{"format", "a kernel of a shard takes ranks and memory that headers and packages know nothing of; use the PTX and its manifest", "h or go"}
+	}
 	return nil
 }
 

@@ -52,7 +52,7 @@ func assembles(t *testing.T, tool ptxas.Tool, v variant) {
 		return
 	}
 	assert.True(t, k.Entry)
-	for _, stage := range []*manifest.Kernel{v.Manifest.StageKernel(), v.Manifest.TopKernel(), v.Manifest.ListedKernel()} {
+	for _, stage := range []*manifest.Kernel{v.Manifest.StageKernel(), v.Manifest.TopKernel(), v.Manifest.ListedKernel(), v.Manifest.JoinKernel(), v.Manifest.GatherKernel()} {
 		if stage != nil {
 			stageAssembles(t, v, stage, r.Kernel(stage.Entry))
 		}

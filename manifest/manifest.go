@@ -68,6 +68,15 @@ type Kernel struct {
 	Listed *Stage `json:"listed,omitempty"`
 	// TopN is how many of the likeliest tokens of every row come out, in order; 0 for none.
 	TopN int `json:"top_n,omitempty"`
+	// Shard says that the kernel has a part of the vocabulary (docs/parallel.md): "shard" leaves records of its rows for Join,
+	// "exchange" joins them with those of its peers itself; empty for all of it. Facts says that records have more than keys.
+	Shard string `json:"shard,omitempty"`
+	Facts bool   `json:"record_facts,omitempty"`
+	// Join joins the records that the kernels of all shards have left, a thread for each row, on any number of CTAs.
+	Join *Stage `json:"join,omitempty"`
+	// Gather is launched behind an exchanging kernel that collects tokens, ahead of Resolve: it exchanges their lists. Any grid is right
+	// whose CTAs are all there at once.
+	Gather *Stage `json:"gather,omitempty"`
 	// Resources is what ptxas reported, where it was at hand.
 	Resources *Resources `json:"resources,omitempty"`
 	// PTXSHA256 is the hash of the PTX text that the manifest describes.
@@ -102,12 +111,22 @@ func (k *Kernel) ListedKernel() *Kernel {
 	return k.stageKernel(k.Listed)
 }
 
+// JoinKernel describes the stage that joins records as a kernel of its own; nil if there is none.
+func (k *Kernel) JoinKernel() *Kernel {
+	return k.stageKernel(k.Join)
+}
+
+// GatherKernel describes the stage that exchanges lists as a kernel of its own; nil if there is none.
+func (k *Kernel) GatherKernel() *Kernel {
+	return k.stageKernel(k.Gather)
+}
+
 func (k *Kernel) stageKernel(s *Stage) *Kernel {
 	if s == nil {
 		return nil
 	}
 	one := *k
-	one.Entry, one.Params, one.Resolve, one.Top, one.Listed, one.Resources = s.Entry, s.Params, nil, nil, nil, nil
+	one.Entry, one.Params, one.Resolve, one.Top, one.Listed, one.Join, one.Gather, one.Resources = s.Entry, s.Params, nil, nil, nil, nil, nil, nil
 	one.Launch = Launch{Grid: Grid{Unit: "cta", Rule: s.Rule, TileM: 1, TileN: 1, Cluster: 1}, Cluster: [3]int{1, 1, 1}, Block: s.Block,
 		SharedBytes: s.SharedBytes, Programmatic: s.Programmatic}
 	return &one
@@ -124,8 +143,8 @@ type Param struct {
 	// Shape says what a pointer's array holds, in the manifest's own words: "batch", "batch x mask_stride". "ctas" is the grid's
 	// size.
 	Shape string `json:"shape,omitempty"`
-	// Access of a pointer: read, write, workspace (zero before the first launch, left zero by every launch) or scratch (what it
-	// holds before and after a launch means nothing).
+	// Access of a pointer: read, write, workspace (zero before the first launch, left zero by every launch), scratch (what it
+	// holds before and after a launch means nothing) or state (kept from launch to launch).
 	Access string `json:"access,omitempty"`
 	// Map describes a tensor map, by value or pointed to.
 	Map *Map `json:"map,omitempty"`
@@ -472,7 +491,7 @@ func (k *Kernel) PartialsBytes(batch, ctas int) int {
 	if p == nil {
 		return 0
 	}
-	bytes := PartialBytes(k.Param(LogProb) != nil)
+	bytes := PartialBytes(k.LogProbMode != "")
 	if both := (bytes+7)&^7 + PairBytes; p.Shape == fmt.Sprintf("batch x ctas x %d", both/4) {
 		bytes = both // a second distribution is added up too, behind the first
 	}

@@ -70,7 +70,36 @@ func (k *Kernel) Validate() error {
 	if err := k.validateStage("listed", k.ListedKernel()); err != nil {
 		return err
 	}
+	if err := k.validateStage("join", k.JoinKernel()); err != nil {
+		return err
+	}
+	if err := k.validateStage("gather", k.GatherKernel()); err != nil {
+		return err
+	}
+	if err := k.validateShard(); err != nil {
+		return err
+	}
 	return k.validateShape()
+}
+
+// validateShard holds a kernel of a part of the vocabulary to what passes its records on.
+func (k *Kernel) validateShard() error {
+	has := func(m *Kernel, name string) bool {
+		return m != nil && m.Param(name) != nil && m.Param(name).Kind == Pointer
+	}
+	switch {
+	case k.Shard != "" && k.Shard != "shard" && k.Shard != "exchange":
+		return &Error{"shard", "want shard, exchange or none", fmt.Sprintf("%q", k.Shard)}
+	case k.Facts && k.Shard == "":
+		return &Error{"record_facts", "only shards leave records", k.Facts}
+	case (k.Gather != nil) != (k.Shard == "exchange" && k.Resolve != nil), k.Gather != nil && !has(k.GatherKernel(), Peers):
+		return &Error{"shard", "an exchange of tokens that are collected comes with the stage gather, which has a pointer peers", fmt.Sprintf("%q", k.Shard)}
+	case (k.Shard == "shard") != (k.Join != nil), has(k, Records) != (k.Join != nil || k.Gather != nil), k.Join != nil && !has(k.JoinKernel(), Gathered):
+		return &Error{"shard", "a shard comes with a pointer records, and with the stage join, which has a pointer gathered", fmt.Sprintf("%q", k.Shard)}
+	case (k.Shard == "exchange" && k.Gather == nil) != has(k, Peers):
+		return &Error{"shard", "an exchange comes with a pointer peers", fmt.Sprintf("%q", k.Shard)}
+	}
+	return nil
 }
 
 // truncations are what rows may be narrowed by, in the order in which a manifest lists them.
@@ -152,6 +181,12 @@ func (k *Kernel) validateOutputs() error {
 	}
 	has := func(name, access string) bool {
 		p := k.Param(name)
+		switch { // stages write what becomes of records
+		case p == nil && access == "write" && k.Join != nil:
+			p = k.JoinKernel().Param(name)
+		case p == nil && access == "write" && k.Gather != nil:
+			p = k.GatherKernel().Param(name)
+		}
 		return p != nil && p.Kind == Pointer && p.Access == access
 	}
 	for _, name := range []string{LogSumExp, LogProb} {
@@ -188,7 +223,7 @@ var collected = map[string]bool{Marks: true, Counts: true, States: true, Bins: t
 	TopMarks: true, TopBounds: true, TopCounts: true}
 
 // accesses are what a pointer may be for; other parameters have none.
-var accesses = map[string]bool{"": true, "read": true, "write": true, "workspace": true, "scratch": true}
+var accesses = map[string]bool{"": true, "read": true, "write": true, "workspace": true, "scratch": true, "state": true}
 
 func (k *Kernel) validateParams() error {
 	if len(k.Params) > maxParams {
@@ -209,7 +244,7 @@ func (k *Kernel) validateParams() error {
 		case p.Offset < end || p.Offset%min(p.Size, 64) != 0 || p.Offset > maxParamBytes-p.Size:
 			return &Error{at + ".offset", "parameters stand in order, aligned, within 4352 bytes", p.Offset}
 		case !accesses[p.Access]:
-			return &Error{at + ".access", "want read, write, workspace, scratch or none", fmt.Sprintf("%q", p.Access)}
+			return &Error{at + ".access", "want read, write, workspace, scratch, state or none", fmt.Sprintf("%q", p.Access)}
 		case p.Access == "workspace" && WorkspaceOffset(p.Name) < 0 && !collected[p.Name]:
 			return &Error{at + ".access", "not a part of the workspace", fmt.Sprintf("%q", p.Name)}
 		case p.Kind.IsMap() != (p.Map != nil):

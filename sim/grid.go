@@ -28,6 +28,9 @@ type grid struct {
 	stale    int // standstills since anything changed
 	rounds   int
 	asleep   bool // some cluster sat the last round out
+	since    int  // steps at the last progress
+	most     int  // progress then
+	link     *link
 	found    findings
 }
 
@@ -46,29 +49,36 @@ var quanta = [...]int{64, 512, 4096, 4096}
 
 // run steps all clusters until they have ended or can go no further.
 func (g *grid) run(ctx context.Context) error {
-	progress, since := 0, 0
 	for !g.finished() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		before := g.steps()
-		g.round()
-		moved := g.settle()
-		if g.finished() {
-			return nil
-		}
-		if p := g.progress(); p != progress {
-			progress, since = p, g.steps()
-		} else if g.steps()-since > stuckAfter {
-			g.report(Livelock, "threads run in circles")
-			return nil
-		}
-		if !moved && !g.asleep && g.steps() == before && !g.expire() {
-			g.report(Deadlock, "nothing can run")
+		if !g.advance() {
 			return nil
 		}
 	}
 	return nil
+}
+
+// advance steps all clusters once. It reports false when they can go no further.
+func (g *grid) advance() bool {
+	before := g.steps()
+	g.round()
+	moved := g.settle()
+	if g.finished() {
+		return true
+	}
+	if p := g.progress(); p != g.most {
+		g.most, g.since = p, g.steps()
+	} else if g.link == nil && g.steps()-g.since > stuckAfter { // who waits for other ranks looks at the clock
+		g.report(Livelock, "threads run in circles")
+		return false
+	}
+	if !moved && !g.asleep && g.steps() == before && !g.expire() {
+		g.report(Deadlock, "nothing can run")
+		return false
+	}
+	return true
 }
 
 func (g *grid) finished() bool {

@@ -81,6 +81,18 @@ func (e *FaultError) Error() string {
 // Run runs the kernel over a memory until every thread has exited, or none can go on. An error means that the launch is
 // impossible or was cancelled; what the kernel does wrong is in the report.
 func (p *Program) Run(ctx context.Context, mem *Memory, l Launch) (*Report, error) {
+	g, err := p.newGrid(mem, l)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.run(ctx); err != nil {
+		return nil, err
+	}
+	return g.finish(), nil
+}
+
+// newGrid starts a launch.
+func (p *Program) newGrid(mem *Memory, l Launch) (*grid, error) {
 	cluster := volume(p.manifest.Launch.Cluster)
 	switch {
 	case l.CTAs <= 0 || l.CTAs%cluster != 0:
@@ -100,15 +112,16 @@ func (p *Program) Run(ctx context.Context, mem *Memory, l Launch) (*Report, erro
 	for i := range l.CTAs / cluster {
 		g.clusters = append(g.clusters, newCluster(g, i, cluster))
 	}
-	err := g.run(ctx)
-	if err != nil {
-		return nil, err
-	}
+	return g, nil
+}
+
+// finish reports on a run.
+func (g *grid) finish() *Report {
 	all := []*findings{&g.found}
 	for _, c := range g.clusters {
 		all = append(all, &c.found)
 	}
-	return &Report{Kernel: p.manifest.Entry, Seed: l.Seed, Findings: merge(all), Steps: g.steps()}, nil
+	return &Report{Kernel: g.p.manifest.Entry, Seed: g.seed, Findings: merge(all), Steps: g.steps()}
 }
 
 // setParams fills the parameter buffer.

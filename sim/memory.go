@@ -12,6 +12,7 @@ import (
 const (
 	mapBase      = 0x00_0500_0000_0000 // tensor maps that the launch keeps in global memory
 	moduleBase   = 0x00_0600_0000_0000 // variables of the module
+	sharedBase   = 0x00_0680_0000_0000 // allocations that several memories have
 	heapBase     = 0x00_0700_0000_0000 // allocations
 	paramWindow  = 0x00_7d00_0000_0000
 	localWindow  = 0x00_7e00_0000_0000
@@ -26,6 +27,9 @@ type Memory struct {
 	next   uint64
 }
 
+// NewSharedMemory makes an empty memory whose allocations other memories may adopt (Memory.Adopt).
+func NewSharedMemory() *Memory { return &Memory{next: sharedBase} }
+
 // NewMemory makes an empty memory.
 func NewMemory() *Memory { return &Memory{next: heapBase} }
 
@@ -35,6 +39,9 @@ type Block struct {
 	Addr uint64
 	// ReadOnly makes a kernel's write a finding.
 	ReadOnly bool
+	// Owner is the rank whose memory it is, counted from 1, in a run of several (RunGroup): stores of other ranks go through a link.
+	// 0 is memory that no rank stores to from afar.
+	Owner int
 
 	data  []byte
 	wrote []bool // by byte
@@ -54,6 +61,12 @@ func (m *Memory) Put(name string, data []byte) *Block {
 	b := m.Alloc(name, len(data))
 	b.Write(0, data)
 	return b
+}
+
+// Adopt adds an allocation of another memory. Their addresses must be apart.
+func (m *Memory) Adopt(b *Block) {
+	i := sort.Search(len(m.blocks), func(i int) bool { return m.blocks[i].Addr > b.Addr })
+	m.blocks = slices.Insert(m.blocks, i, b)
 }
 
 // Free removes an allocation: accesses to it become findings.

@@ -23,9 +23,19 @@ func (c *cta) acquire(tensorMap uint64) {
 	c.acquired[tensorMap] = true
 }
 
-// Memory is sequentially consistent here, so that the other fences have nothing to do.
+// buildFence lets what the rank has stored in the memory of others arrive, if the fence is one of the system's.
+func buildFence(a *asm) exec {
+	system := a.form.Has("sys")
+	return func(s *step) {
+		if system {
+			s.w.cta.cluster.grid.link.settle()
+		}
+	}
+}
+
+// Memory is sequentially consistent here, but for what goes to other ranks, so that the other fences have nothing to do.
 var fenceSemantics = map[string]builder{
-	"Membar": nothing, "Fence": nothing, "FenceProxyAlias": nothing,
+	"Membar": nothing, "Fence": buildFence, "FenceProxyAlias": nothing,
 	"FenceProxyAsync": buildProxyFence, "FenceMbarrierInitReleaseCluster": buildProxyFence,
 	"FenceProxyTensormapGenericRelease": nothing, "FenceProxyTensormapGenericAcquire": buildTensormapAcquire,
 }

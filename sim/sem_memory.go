@@ -44,10 +44,19 @@ func (a *asm) hint() {
 func buildSt(a *asm) exec {
 	space, x, v := a.spaceOf(0), a.addr(0), a.srcs(1)
 	a.hint()
-	n := a.typ(1).Bits() / 8
+	n, release := a.typ(1).Bits()/8, releasesToSystem(a.form)
 	do := func(s *step) {
+		if release {
+			s.w.cta.cluster.grid.link.settle()
+		}
 		for m := s.m; m != 0; m &= m - 1 {
 			l := bits.TrailingZeros32(m)
+			if far := s.far(space, l, x.of(s.w, l), n*len(v), n*len(v)); far != nil {
+				for i, r := range v {
+					store(far[i*n:], n, s.w.r[r][l])
+				}
+				continue
+			}
 			data := s.write(space, l, x.of(s.w, l), n*len(v), n*len(v))
 			if data == nil {
 				continue

@@ -141,7 +141,7 @@ func (c *samplers) changeToken(b *editBlock, list []editor, column, place ptx.B3
 func (c *samplers) takeOut(id, column ptx.B32, after, before ptx.F32, out ptx.Pred) {
 	f, counts := c.f, c.f.Pred("taken_out")
 	f.SetpAndF32(ptx.NEU, counts, after, minusInf(f), out) // a NaN fails its row
-	f.SetpAndU32(ptx.LT, counts, id, c.vocab, counts)
+	c.among(counts, id, counts)
 	c.enqueue(after, before, id, column, counts)
 }
 

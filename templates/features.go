@@ -9,7 +9,7 @@ import (
 // features are those that the skeletons build.
 var features = map[ir.Feature]bool{ir.FeatureTopK: true, ir.FeatureTopP: true, ir.FeatureMinP: true, ir.FeatureLogProb: true, ir.FeatureSlots: true,
 	ir.FeatureDraws: true, ir.FeatureSparseBias: true, ir.FeaturePenalties: true, ir.FeatureIDs: true,
-	ir.FeatureListed: true, ir.FeatureTopN: true, ir.FeatureRank: true}
+	ir.FeatureListed: true, ir.FeatureTopN: true, ir.FeatureRank: true, ir.FeatureShard: true}
 
 // UnsupportedError names a feature that no kernel has.
 type UnsupportedError struct {
@@ -33,6 +33,12 @@ func Supports(c ir.Computation) error {
 	}
 	unedited := c.Chain.Edits() && c.Sums() && c.Summed() != c
 	switch {
+	case c.Shard != ir.Whole && unsharded(c) != "":
+		return &UnsupportedError{unsharded(c) + " of shards of the vocabulary"}
+	case c.Shard != ir.Whole && len(c.DistinctSums()) > 1: // records have one sum
+		return &UnsupportedError{"two distributions that are added up of shards of the vocabulary"}
+	case c.Shard == ir.ShardRecords && c.Collects(): // lists go from memory to memory
+		return &UnsupportedError{"truncation and several draws of shards whose ranks do not reach one another's memory"}
 	case c.Truncation.Any() && c.Sampler != ir.Gumbel:
 		return &UnsupportedError{ir.Feature("truncation with the " + c.Sampler.String() + " sampler")}
 	case len(c.DistinctSums()) > ir.MostSums:
@@ -55,4 +61,15 @@ func Supports(c ir.Computation) error {
 		return &UnsupportedError{ir.Feature(c.LogProb.String() + " top log-probabilities of edited logits")}
 	}
 	return nil
+}
+
+// unsharded is the first feature of a computation that no kernel does of a shard; "" for none.
+func unsharded(c ir.Computation) ir.Feature {
+	for _, f := range c.Features() {
+		switch f {
+		case ir.FeatureRank, ir.FeatureTopN, ir.FeatureListed:
+			return f
+		}
+	}
+	return ""
 }

@@ -22,6 +22,11 @@ type Kernel struct {
 	Top *Stage
 	// Listed, if not nil, is to be launched last, where lists of ids ask for something.
 	Listed *Stage
+	// Join, if not nil, brings the records together that the kernels of all shards have left.
+	Join *Stage
+	// Gather, if not nil, is to be launched after the kernel and ahead of Resolve, on any grid whose CTAs are all there at once: it brings
+	// the lists of all shards together.
+	Gather *Stage
 }
 
 // Options are variants of a kernel that compute the same.
@@ -129,6 +134,9 @@ func EntryName(archName string, t tiling.Tile, c ir.Computation, o Options) stri
 	}
 	if c.Slots {
 		text += "_slots"
+	}
+	if c.Shard != ir.Whole {
+		text += "_" + c.Shard.String()
 	}
 	if o.Layout() != manifest.RowMajor {
 		text += "_" + string(o.Layout())

@@ -126,9 +126,9 @@ func (c *samplers) seek(row ptx.B32) *found {
 	f.LdGlobalB64(key, addr, ptx.RelaxedGPU)
 	f.MovUnpackB64(low, high, key)
 	f.NotB32(s.id, low)
-	f.SetpU32(ptx.LT, there, s.id, c.vocab)
+	dealt := c.rowOf(there, s.id)
 	f.MovB32(s.z, ptx.Imm(floatNaN))
-	f.LdGlobalF32(s.z, c.notedAddr(row, c.ctaOf(row, s.id))).If(there)
+	f.LdGlobalF32(s.z, c.notedAddr(row, c.ctaOf(row, dealt))).If(there)
 	return s
 }
 

@@ -123,7 +123,7 @@ func (c *samplers) writeSums() {
 	f := c.f
 	f.Comment("Join the partial sums: some lanes of a warp take a row at a time.")
 	var out ptx.B64
-	if c.tellsLogSum() {
+	if c.tellsLogSum() && !c.sharded() {
 		out = loadPointer(f, c.sig.logSumExp, "lse")
 	}
 	start, past, done := f.B32("sum_rows"), f.Pred("past"), f.Label("sums_written")
@@ -134,7 +134,7 @@ func (c *samplers) writeSums() {
 	f.Bra(done).If(past)
 	row, first := c.sumRow(start)
 	next := f.Label("sum_next_rows")
-	if c.collecting() && !c.c.Sums() {
+	if c.collecting() && !c.c.Sums() && !c.sharded() { // records have facts of every row
 		any := f.Pred("any_mass")
 		f.VoteSyncAnyPred(any, c.needsMass(row), ptx.Imm(fullWarp))
 		f.Bra(next).IfNot(any)
@@ -149,10 +149,13 @@ func (c *samplers) writeSums() {
 	if keepsMass(c.c) || c.c.Listed || c.tops() {
 		c.writeMass(row, total, first)
 	}
-	if c.tellsLogSum() {
+	switch {
+	case c.sharded():
+		c.recordSums(row, total, token, first)
+	case c.tellsLogSum():
 		c.writeLogSum(out, row, total, tau, first)
 	}
-	if token != nil {
+	if token != nil && !c.sharded() {
 		c.writeLogProb(row, total, tau, scale, c.summedOf(row, token.z), first)
 		c.writeRankKey(row, token.id, token.z, first)
 	}
@@ -209,6 +212,17 @@ func (c *samplers) sumConstants(row ptx.B32) (tau, scale ptx.F32) {
 	if c.c.Truncation.Any() {
 		least = c.listTau(row, t, least)
 	}
+	tau = c.sumTau(least)
+	return tau, c.rowScale(tau)
+}
+
+// sumConstantsAt is sumConstants of a row with a temperature.
+func (c *samplers) sumConstantsAt(t ptx.F32) (tau, scale ptx.F32) {
+	if !c.scaledSums() {
+		return tau, scale
+	}
+	least := c.f.F32("tau")
+	c.f.MinF32(least, t, ptx.F32Imm(1))
 	tau = c.sumTau(least)
 	return tau, c.rowScale(tau)
 }

@@ -105,6 +105,13 @@ const (
 	ParamBins              = manifest.Bins
 	ParamPeaks             = manifest.Peaks
 	ParamPasses            = "passes"
+	ParamShardStart        = "shard_start"
+	ParamShardCount        = "shard_count"
+	ParamRecords           = manifest.Records
+	ParamRecordRows        = "record_rows"
+	ParamGathered          = manifest.Gathered
+	ParamWorld             = "world"
+	ParamPeers             = manifest.Peers
 	ParamKeys              = manifest.Keys
 	ParamTicket            = manifest.Ticket
 )
@@ -138,6 +145,7 @@ type params struct {
 	logSumExp, logProb     ptx.Param
 	partials               ptx.Param
 	keys, ticket           ptx.Param
+	shard                  shardParams
 }
 
 func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *params {
@@ -145,10 +153,11 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	if o.Layout() == manifest.Packed {
 		s.weights = s.pointer(ParamPackedWeights, "bf16", "vocab x hidden_size, packed", "read")
 	} else {
-		s.weights = s.tensorMap(ParamWeights, ParamVocab, copyRows(plan.Tile), o.TensorMaps)
+		s.weights = s.tensorMap(ParamWeights, rowsOf(c), copyRows(plan.Tile), o.TensorMaps)
 	}
 	s.hidden = s.tensorMap(ParamHidden, ParamBatch, hiddenShare(plan.Tile), o.TensorMaps)
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
+	s.addShard(c)
 	s.addSlots(c)
 	if c.Sampler.Random() {
 		s.seeds, s.seedStride = s.rows(ParamSeeds, "u64", ParamSeedStride)
@@ -166,16 +175,10 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	}
 	s.addFilters(c)
 	s.several = s.drawParams(c)
-	s.tokens = s.pointer(ParamTokens, "i32", "batch", "write")
-	s.status = s.pointer(ParamStatus, "i32", "batch", "write")
-	if c.Score {
-		s.scores = s.pointer(ParamScores, "f32", "batch", "write")
-	}
-	if c.LogSumExp {
-		s.logSumExp = s.pointer(ParamLogSumExp, "f32", "batch", "write")
-	}
-	if c.LogProb != ir.NoLogProb {
-		s.logProb = s.pointer(ParamLogProb, "f32", "batch", "write")
+	if c.Shard == ir.ShardRecords || gathers(c) {
+		s.addRecords()
+	} else {
+		s.addOutputs(c)
 	}
 	s.addPartials(c)
 	if c.Collects() {
@@ -187,6 +190,21 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	s.keys = s.pointer(ParamKeys, "u64", "batch", "workspace")
 	s.ticket = s.pointer(ParamTicket, "u32", "1", "workspace")
 	return s
+}
+
+// addOutputs declares what rows come to.
+func (s *params) addOutputs(c ir.Computation) {
+	s.tokens = s.pointer(ParamTokens, "i32", "batch", "write")
+	s.status = s.pointer(ParamStatus, "i32", "batch", "write")
+	if c.Score {
+		s.scores = s.pointer(ParamScores, "f32", "batch", "write")
+	}
+	if c.LogSumExp {
+		s.logSumExp = s.pointer(ParamLogSumExp, "f32", "batch", "write")
+	}
+	if c.LogProb != ir.NoLogProb {
+		s.logProb = s.pointer(ParamLogProb, "f32", "batch", "write")
+	}
 }
 
 // addPartials declares where CTAs leave what they add up.

@@ -178,7 +178,7 @@ func (c *samplers) refine() {
 	f.BarWarpSync(ptx.Imm(fullWarp))
 
 	id, column, valid := entry[1], entry[2], f.Pred("valid")
-	f.SetpAndU32(ptx.LT, valid, id, c.vocab, active)
+	c.among(valid, id, active)
 	z := f.F32("z")
 	f.MovB32(z, entry[0])
 	in := c.fullInputs(z, id, column, valid)

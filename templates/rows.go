@@ -318,6 +318,10 @@ func (c *samplers) finish() {
 
 // writeResults turns every row's key into its token and status, and leaves the workspace zero.
 func (c *samplers) writeResults() {
+	if c.sharded() {
+		c.settleShard()
+		return
+	}
 	f := c.f
 	if c.summing() {
 		c.writeSums()
@@ -402,10 +406,15 @@ func (c *samplers) decode(high, low ptx.B32) (token, state ptx.B32, ok ptx.Pred)
 
 // finalScore is z/T + g of the winner: the compared score is T times that for T below 1. Rows without a token get NaN.
 func (c *samplers) finalScore(row, high ptx.B32, ok ptx.Pred) ptx.F32 {
+	return c.finalScoreAt(func() ptx.F32 { return c.temperatureOf(row) }, high, ok)
+}
+
+// finalScoreAt is finalScore of a row with a temperature, where the chain has one.
+func (c *samplers) finalScoreAt(temperature func() ptx.F32, high ptx.B32, ok ptx.Pred) ptx.F32 {
 	f := c.f
 	s := scoreThreshold(f, high)
 	if c.c.Chain.Temperature {
-		t, scaled := c.temperatureOf(row), f.Pred("scaled")
+		t, scaled := temperature(), f.Pred("scaled")
 		f.SetpF32(ptx.GT, scaled, t, ptx.F32Imm(0))
 		below := f.Pred("below_one")
 		f.SetpAndF32(ptx.LT, below, t, ptx.F32Imm(1), scaled)

@@ -32,6 +32,8 @@ type samplers struct {
 	blocks   blockLanes
 	sums     sums
 	partials ptx.B64 // pairs of every row and CTA
+	outbox   *recordSink
+	exchange *exchange
 
 	rowInTile    ptx.B32  // the thread's first row in the tile
 	fresh        ptx.B32  // 1 while the rows have seen no tile yet
@@ -147,7 +149,7 @@ func (c *samplers) teamSync() {
 	c.f.BarSync(id, ptx.Threads(ptx.Imm(c.plan.Pipeline.Team)))
 }
 
-// span is the weights rows of an item: the first, their number, and the end of those that count.
+// span is the weights rows of an item, by ids: the first, their number, and the end of those that count.
 type span struct{ row, rows, end ptx.B32 }
 
 // eachItem runs body for every item of the CTA, or of the team where they take turns, with the item's rows in shared memory,
@@ -171,7 +173,7 @@ func (c *samplers) eachItem(name string, body func(s span), skip func()) {
 	c.findFinal(after)
 	s := span{row, rows, f.B32("rows_end")}
 	f.AddU32(s.end, row, rows)
-	f.MinU32(s.end, s.end, c.vocab)
+	c.toIDs(s)
 	body(s)
 	f.MovB32(c.fresh, ptx.Imm(0))
 	f.Bra(loop)

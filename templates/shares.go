@@ -37,7 +37,7 @@ func copyRows(t tiling.Tile) int {
 	return productRows
 }
 
-// share cuts the vocabulary. Where the grid takes it once, every CTA gets as many rows as any other: in as few turns as
+// share cuts the vocabulary, or the shard of it. Where the grid takes it once, every CTA gets as many rows as any other: in as few turns as
 // tiles of M rows would need, but of about the same height, tall or low, a step apart. So all CTAs end together, no
 // multiprocessor streams alone at the end, and a grid that follows finds all of them free at the same time.
 //
@@ -46,13 +46,16 @@ func copyRows(t tiling.Tile) int {
 func (k *skeleton) share(columns ptx.B32) {
 	f, group := k.f, k.t.M*k.down()
 	p := shares{f.B32("tall_groups"), f.B32("tall_rows"), f.B32("low_rows")}
-	k.parts, k.groups = p, k.ceilDiv(k.vocab, group, "groups")
+	k.parts, k.groups = p, k.ceilDiv(k.dealt, group, "groups")
 	f.MovB32(p.many, k.groups)
 	f.MovB32(p.tall, ptx.Imm(k.t.M))
 	f.MovB32(p.low, ptx.Imm(k.t.M))
 	even, shared := f.Pred("even"), f.Label("shared")
 	f.SetpU32(ptx.GE, even, k.ksteps, ptx.Imm(k.t.Stages))
 	f.SetpAndU32(ptx.EQ, even, columns, ptx.Imm(1), even)
+	if k.sharded() { // one of no ids has no heights
+		f.SetpAndU32(ptx.NE, even, k.dealt, ptx.Imm(0), even)
+	}
 	f.Bra(shared).IfNot(even)
 	k.heights()
 	k.countGroups()
@@ -66,12 +69,12 @@ func (k *skeleton) heights() {
 	turns, tiles, slots, left := k.ceilDivBy(k.groups, k.stride), f.B32("tiles_of_turn"), f.B32("slots"), f.B32("rows_left")
 	f.MulLoU32(tiles, k.stride, ptx.Imm(k.down()))
 	f.MulLoU32(slots, tiles, turns)
-	f.DivU32(p.low, k.vocab, slots)
+	f.DivU32(p.low, k.dealt, slots)
 	f.DivU32(p.low, p.low, ptx.Imm(step))
 	f.MulLoU32(p.low, p.low, ptx.Imm(step))
 	f.AddU32(p.tall, p.low, ptx.Imm(step))
 	f.MulLoU32(left, slots, p.low)
-	f.SubU32(left, k.vocab, left)
+	f.SubU32(left, k.dealt, left)
 	f.MulLoU32(tiles, tiles, ptx.Imm(step))
 	f.MulLoU32(p.many, k.ceilDivBy(left, tiles), k.stride)
 }
@@ -81,11 +84,11 @@ func (k *skeleton) countGroups() {
 	f, p := k.f, k.parts
 	rows, rest, all, some, counted := f.B32("group_rows"), f.B32("rows_left"), f.Pred("all_tall"), f.Pred("some_low"), f.Label("counted")
 	f.MulLoU32(rows, p.tall, ptx.Imm(k.down()))
-	f.MovB32(k.groups, k.ceilDivBy(k.vocab, rows))
+	f.MovB32(k.groups, k.ceilDivBy(k.dealt, rows))
 	f.SetpU32(ptx.LE, all, k.groups, p.many)
 	f.Bra(counted).If(all)
 	f.MulLoU32(rest, rows, p.many)
-	f.SubU32(rest, k.vocab, rest)
+	f.SubU32(rest, k.dealt, rest)
 	f.MulLoU32(rows, p.low, ptx.Imm(k.down()))
 	f.SetpU32(ptx.NE, some, p.low, ptx.Imm(0))
 	f.AddU32(k.groups, p.many, k.ceilDivBy(rest, rows)).If(some)

@@ -41,6 +41,7 @@ type skeleton struct {
 	rank  ptx.B32 // of the CTA in its cluster; not set for clusters of one
 	vocab ptx.B32
 	batch ptx.B32
+	dealt ptx.B32 // rows of the weights that are dealt out: one for each id
 
 	ksteps ptx.B32 // stages of one item
 	groups ptx.B32 // vocabulary tiles, over the cluster size where its CTAs take one each, rounded up
@@ -124,6 +125,18 @@ func (k *skeleton) finishKernel(m *ptx.Module) (*Kernel, error) {
 			return nil, err
 		}
 	}
+	if gathers(k.c) {
+		kernel.Gather = newGather(m, k, k.f.Name+"_gather")
+		if err := m.Err(); err != nil {
+			return nil, err
+		}
+	}
+	if k.c.Shard == ir.ShardRecords {
+		kernel.Join = newJoin(m, k, k.f.Name+"_join")
+		if err := m.Err(); err != nil {
+			return nil, err
+		}
+	}
 	if k.c.Listed && !k.options.Further {
 		kernel.Listed = newListed(m, k.c, k.options, k.f.Name+"_listed")
 		if err := m.Err(); err != nil {
@@ -185,6 +198,10 @@ func (k *skeleton) sizes() {
 	f := k.f
 	k.vocab = loadU32(f, k.sig.vocab, "vocab")
 	k.batch = loadU32(f, k.sig.batch, "batch")
+	k.dealt = k.vocab
+	if k.sharded() {
+		k.dealShard()
+	}
 	width := loadU32(f, k.sig.width, "hidden_size")
 	k.ksteps = k.ceilDiv(width, k.t.K, "ksteps")
 	k.first, k.stride = f.B32("first"), f.B32("stride")

@@ -116,6 +116,7 @@ func (c *tensorSampler) newTile(s span) *laneTile {
 	id, valid := f.B32("token"), f.Pred("valid")
 	f.AddU32(id, c.rowInTile, s.row)
 	f.SetpU32(ptx.LT, valid, id, s.end)
+	c.notBefore(valid, id)
 	return &laneTile{c.startTile([]ptx.B32{id}, []ptx.Pred{valid}), c.padOf(valid)}
 }
 

@@ -48,6 +48,7 @@ func (c *consumer) newTile(row, end ptx.B32) *tile {
 	f.AddU32(ids[1], ids[0], ptx.Imm(8))
 	for i := range ids {
 		f.SetpU32(ptx.LT, valid[i], ids[i], end)
+		c.notBefore(valid[i], ids[i])
 		t.pads = append(t.pads, c.padOf(valid[i]))
 	}
 	t.tokenInputs = c.startTile(ids, valid)

@@ -30,7 +30,7 @@ func (k *skeleton) weightSource() weightSource {
 		return w
 	}
 	w.base, w.panel, w.addr = loadPointer(f, k.sig.weights, "weights"), f.B64("panel_bytes"), f.B64("panel_addr")
-	rows := k.ceilDiv(k.vocab, manifest.PackedRows, "panel_rows")
+	rows := k.ceilDiv(k.dealt, manifest.PackedRows, "panel_rows")
 	f.MulWideU32(w.panel, rows, ptx.Imm(manifest.PackedRows*manifest.PackedRowBytes))
 	return w
 }
@@ -113,6 +113,7 @@ func (w weightSource) copyBoxes(dst ptx.B32, bar ptx.SharedAddr, x, row ptx.B32,
 	f.MovB32(at, dst)
 	f.AddU32(end, dst, w.share)
 	f.MovB32(boxRow, row)
+	w.k.leaveLead(boxRow)
 	loop := f.Here("copy_box")
 	f.CpAsyncBulkTensorSharedClusterGlobal(at, ptx.Tensor(w.tensor, x, boxRow), bar, opts...)
 	f.AddU32(at, at, ptx.Imm(copyRows(w.k.t)*stageRowBytes))
