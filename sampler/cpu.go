@@ -52,7 +52,11 @@ type cpuHead struct {
 	w     []uint16
 	ld    int
 	shape ir.Shape
+	span  *ir.Span // of a shard; nil for all of the vocabulary
 }
+
+// shard makes the head one of some ids of a vocabulary.
+func (h *cpuHead) shard(vocab int, span ir.Span) { h.shape.Vocab, h.span = vocab, &span }
 
 func (h *cpuHead) close() error { return nil }
 

@@ -21,6 +21,18 @@ type cudaHead struct {
 	buf   *driver.Buffer // nil for memory that belongs to somebody else
 
 	layout Layout
+	span   *ir.Span // of a shard; nil for all of the vocabulary
+}
+
+// shard makes the head one of some ids of a vocabulary.
+func (h *cudaHead) shard(vocab int, span ir.Span) { h.shape.Vocab, h.span = vocab, &span }
+
+// rows is the rows of row-major weights; those of a shard of no ids are one.
+func (h *cudaHead) rows() int {
+	if h.span != nil {
+		return max(h.span.Count, 1)
+	}
+	return h.shape.Vocab
 }
 
 // uploadBytes bounds how much of the weights is staged at a time, in bytes.
@@ -141,7 +153,7 @@ func checkRows(field string, ptr uint64, ld, hidden int) error {
 }
 
 func (h *cudaHead) plan(ctx context.Context, spec Spec) (planBackend, error) {
-	buckets, err := spec.buckets(h.dev.arch, h.shape, h.layout, h.dev.tunings)
+	buckets, err := spec.buckets(h.dev.arch, workOf(h.shape, h.span), h.layout, h.dev.tunings)
 	if err != nil {
 		return nil, err
 	}

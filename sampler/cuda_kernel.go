@@ -24,6 +24,8 @@ type cudaKernel struct {
 	then    *cudaKernel // what is launched after it, of the same module; nil for none
 	top     *cudaKernel // what sorts the likeliest tokens, likewise
 	listed  *cudaKernel // and what gives listed log-probabilities
+	join    *cudaKernel // and what joins the records of all ranks
+	gather  *cudaKernel // and what brings their lists together, ahead of what draws from them
 }
 
 // setter fills in one parameter of a launch.
@@ -54,6 +56,12 @@ func (h *cudaHead) loadKernel(ctx context.Context, b bucket, serial bool) (*cuda
 		return nil, errors.Join(err, k.close())
 	}
 	if k.listed, err = k.stage(m.ListedKernel()); err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	if k.join, err = k.stage(m.JoinKernel()); err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	if k.gather, err = k.stage(m.GatherKernel()); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
 	return k, nil
@@ -92,7 +100,7 @@ func (k *cudaKernel) prepare(h *cudaHead, m *manifest.Kernel) (err error) {
 		if p == nil || p.Map == nil {
 			return &InputError{"kernel parameter", "a kernel has a tensor map of the weights", templates.ParamWeights}
 		}
-		if k.weights, err = h.encode(&driver.TensorMapSpec{}, p.Map, h.ptr, h.shape.Vocab, h.ld); err != nil {
+		if k.weights, err = h.encode(&driver.TensorMapSpec{}, p.Map, h.ptr, h.rows(), h.ld); err != nil {
 			return err
 		}
 		if err := k.store(h, p.Kind); err != nil {
@@ -189,6 +197,13 @@ var setters = map[string]setter{
 	templates.ParamVocab:             scalar(func(l *Launcher, _ *DeviceArgs) int { return l.plan.head.shape.Vocab }),
 	templates.ParamHiddenSize:        scalar(func(l *Launcher, _ *DeviceArgs) int { return l.plan.head.shape.Hidden }),
 	templates.ParamBatch:             scalar(func(_ *Launcher, a *DeviceArgs) int { return a.Batch }),
+	templates.ParamShardStart:        scalar(func(l *Launcher, _ *DeviceArgs) int { return l.plan.head.span.Start }),
+	templates.ParamShardCount:        scalar(func(l *Launcher, _ *DeviceArgs) int { return l.plan.head.span.Count }),
+	templates.ParamPeers:             pointer("table of ranks", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.channel.table()) }),
+	templates.ParamRecords:           pointer("records", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.channel.records()) }),
+	templates.ParamGathered:          pointer("gathered records", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.channel.gathered()) }),
+	templates.ParamRecordRows:        scalar(func(l *Launcher, _ *DeviceArgs) int { return l.channel.rows }),
+	templates.ParamWorld:             scalar(func(l *Launcher, _ *DeviceArgs) int { return l.channel.world }),
 	templates.ParamSlots:             pointer("slots", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Slots }),
 	templates.ParamSlotCount:         scalar(func(_ *Launcher, a *DeviceArgs) int { return a.SlotCount }),
 	templates.ParamSeeds:             pointer("seeds", func(_ *Launcher, a *DeviceArgs) uint64 { return a.Seeds }),

@@ -107,6 +107,8 @@ type Launcher struct {
 	kernel  *cudaKernel // being laid out
 	ready   *laidOut    // its launch
 	hidden  driver.TensorMapSpec
+	channel *rankChannel // of a rank's plan; nil for others
+	group   *cudaGroup   // that the channel is to be given back to; nil where somebody else does
 }
 
 // laidOut is a launch of one kernel, parameters and all. A server samples from the same memory step after step: what was
@@ -117,6 +119,8 @@ type laidOut struct {
 	then   *stageLaunch // what follows, or nil
 	top    *stageLaunch // and what sorts the likeliest tokens
 	listed *stageLaunch // and what gives listed log-probabilities
+	join   *stageLaunch // and what joins the records of all ranks
+	gather *stageLaunch // and what brings their lists together
 	asked  DeviceArgs   // that it was laid out for
 	args   DeviceArgs   // the same, defaults filled in
 	valid  bool
@@ -246,8 +250,11 @@ func (l *Launcher) partials() driver.DevicePtr {
 	return l.space.Ptr() + driver.DevicePtr(all)
 }
 
-func (p *cudaPlan) newLauncher(rows int) (*Launcher, error) {
-	l := &Launcher{plan: p}
+func (p *cudaPlan) newLauncher(rows int) (*Launcher, error) { return p.newRankLauncher(rows, nil) }
+
+// newRankLauncher is newLauncher of a rank, whose launches use a channel.
+func (p *cudaPlan) newRankLauncher(rows int, c *rankChannel) (*Launcher, error) {
+	l := &Launcher{plan: p, channel: c}
 	for _, k := range p.list {
 		if err := l.add(k); err != nil {
 			return nil, errors.Join(err, l.Close())
@@ -286,6 +293,12 @@ func (l *Launcher) add(k *cudaKernel) (err error) {
 	}
 	if err == nil {
 		r.listed, err = newStageLaunch(k.listed)
+	}
+	if err == nil {
+		r.join, err = newStageLaunch(k.join)
+	}
+	if err == nil {
+		r.gather, err = newStageLaunch(k.gather)
 	}
 	return err
 }
@@ -329,6 +342,10 @@ func (l *Launcher) Close() error {
 	}
 	for _, r := range l.laid {
 		errs = append(errs, r.stored.close())
+	}
+	if l.group != nil {
+		errs = append(errs, l.group.closeChannels([]*rankChannel{l.channel}))
+		l.group = nil
 	}
 	return errors.Join(errs...)
 }
@@ -416,6 +433,11 @@ func (l *Launcher) launch(stream uintptr, k *cudaKernel, r *laidOut, a *DeviceAr
 	if err := k.LaunchOn(stream, r.cfg, r.params); err != nil {
 		return err
 	}
+	if r.gather != nil {
+		if err := k.gather.LaunchOn(stream, r.gather.cfg, r.gather.params); err != nil {
+			return err
+		}
+	}
 	if r.then == nil {
 		return nil
 	}
@@ -432,7 +454,7 @@ func (l *Launcher) layOut(k *cudaKernel, r *laidOut, a *DeviceArgs) error {
 	if err := l.fill(k, r.params, &r.args); err != nil {
 		return err
 	}
-	ctas := autotune.Grid(k.Manifest.Launch.Grid, l.plan.head.shape.Vocab, a.Batch, k.Resident(), k.ctas)
+	ctas := l.plan.grid(k, a.Batch)
 	r.cfg = k.Config(ctas, !k.serial)
 	if r.then != nil {
 		if err := l.fill(k.then, r.then.params, &r.args); err != nil {
@@ -452,8 +474,41 @@ func (l *Launcher) layOut(k *cudaKernel, r *laidOut, a *DeviceArgs) error {
 		}
 		r.listed.cfg = k.listed.Config(listedCTAs(k.listed.Manifest, a.Batch, a.ListLength), !k.serial)
 	}
+	if r.join != nil {
+		if err := l.fill(k.join, r.join.params, &r.args); err != nil {
+			return err
+		}
+		r.join.cfg = k.join.Config(min(a.Batch, mostJoinCTAs), !k.serial)
+	}
+	if r.gather != nil {
+		if err := l.fill(k.gather, r.gather.params, &r.args); err != nil {
+			return err
+		}
+		r.gather.cfg = k.gather.Config(min(a.Batch, l.plan.waiting(k.gather)), !k.serial)
+	}
 	r.valid = true
 	return nil
+}
+
+// waiting is the CTAs of a stage that may wait for other ranks: all must be there at once. Of ranks that share the GPU each has its part of
+// the multiprocessors, so that none keeps another's kernel from those that are left.
+func (p *cudaPlan) waiting(k *cudaKernel) int {
+	if p.share > 1 {
+		return max(p.head.dev.sms()/p.share, 1)
+	}
+	return k.Resident()
+}
+
+// mostJoinCTAs have a thread for each row of any batch that is not huge.
+const mostJoinCTAs = 64
+
+// grid is the CTAs of a launch. A rank that shares the GPU with others leaves them their part: all must run side by side.
+func (p *cudaPlan) grid(k *cudaKernel, batch int) int {
+	g, resident := k.Manifest.Launch.Grid, k.Resident()
+	if p.share > 1 {
+		resident = max(resident/p.share/g.Cluster, 1) * g.Cluster
+	}
+	return autotune.Grid(g, workOf(p.head.shape, p.head.span).Vocab, batch, resident, k.ctas)
 }
 
 // fill sets every parameter of a kernel.

@@ -21,6 +21,7 @@ type cudaPlan struct {
 	widths  tileWidths  // of the list
 	further *cudaKernel // of the passes after the first; nil where there are none
 	ranks   *cudaKernel // of the pass that counts, likewise
+	share   int         // ranks that share the GPU, each with a part of its multiprocessors; 0 where there is none but this plan
 
 	mu    sync.Mutex
 	idle  []*slot

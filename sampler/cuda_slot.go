@@ -24,13 +24,16 @@ type slot struct {
 	host   *driver.HostBuffer
 }
 
-func (p *cudaPlan) newSlot() (*slot, error) {
+func (p *cudaPlan) newSlot() (*slot, error) { return p.newRankSlot(nil) }
+
+// newRankSlot is newSlot of a rank, whose launches use a channel.
+func (p *cudaPlan) newRankSlot(c *rankChannel) (*slot, error) {
 	s := &slot{plan: p}
 	var err error
 	if s.stream, err = p.head.dev.ctx.NewStream(); err != nil {
 		return nil, err
 	}
-	if s.launch, err = p.newLauncher(max(p.spec.MaxBatch, 1)); err != nil {
+	if s.launch, err = p.newRankLauncher(max(p.spec.MaxBatch, 1), c); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -130,19 +133,25 @@ func (s *slot) reserve(l layout, rows int) error {
 
 // enqueue lays the call out, stages the inputs, launches, and copies the results back, all in the slot's stream.
 func (s *slot) enqueue(b *batch) (layout, error) {
+	l, err := s.bring(b)
+	if err != nil {
+		return l, err
+	}
+	if err := s.launch.passes(s.stream.Handle(), s.args(b, l, alignedLD(b.shape.Hidden)), true, s.firstFurther()); err != nil {
+		return l, err
+	}
+	return l, s.fetch(l)
+}
+
+// bring lays the call out and stages the inputs.
+func (s *slot) bring(b *batch) (layout, error) {
 	ld := alignedLD(b.shape.Hidden)
 	l := b.layout(ld, s.plan.spec.MaxDraws)
 	if err := s.reserve(l, b.rows); err != nil {
 		return l, err
 	}
 	s.stage(b, l, ld)
-	if err := s.stream.CopyToDevice(s.dev.Ptr(), s.host, 0, l.inputs); err != nil {
-		return l, err
-	}
-	if err := s.launch.passes(s.stream.Handle(), s.args(b, l, ld), true, s.firstFurther()); err != nil {
-		return l, err
-	}
-	return l, s.fetch(l)
+	return l, s.stream.CopyToDevice(s.dev.Ptr(), s.host, 0, l.inputs)
 }
 
 // firstFurther is how many further passes are enqueued behind a first: what reports of rows has to know their tokens, and does so

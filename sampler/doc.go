@@ -15,5 +15,8 @@
 // min-p, and the number of draws; Spec says which a plan takes, and which log-probabilities it reports. What a device cannot do is
 // refused when planning, as an *UnsupportedError.
 //
+// Several devices, or several ranks on one, share a head's vocabulary in a group (OpenGroup, docs/parallel.md), in one process or in
+// several: with the tokens of one device.
+//
 // Devices, heads and plans are safe from any goroutine. Each is closed explicitly; closing waits for calls under way.
 package sampler

@@ -158,12 +158,14 @@ type Spec struct {
 	// Further is the emitted kernel of the further passes of Artifact, one that truncates. Without it such a plan makes the first pass
 	// alone, and rows may stay undecided.
 	Further *gen.Artifact
+
+	shard ir.Shard // of a rank's plan
 }
 
 // Computation returns the computation of the spec.
 func (s Spec) Computation() ir.Computation {
 	return ir.Computation{Chain: s.Chain, Sampler: s.Sampler, Score: s.Score, LogSumExp: s.LogSumExp, Truncation: s.Truncation,
-		Draws: s.Draws, MaxDraws: s.MaxDraws, LogProb: s.LogProb, Rank: s.Rank, TopN: s.TopN, Listed: s.ListLogProbs, Slots: s.Slots}
+		Draws: s.Draws, MaxDraws: s.MaxDraws, LogProb: s.LogProb, Rank: s.Rank, TopN: s.TopN, Listed: s.ListLogProbs, Shard: s.shard, Slots: s.Slots}
 }
 
 func (s Spec) validate() error {
@@ -214,6 +216,10 @@ func (s Spec) validateArtifact(a *gen.Artifact, further bool) error {
 		return &InputError{"artifact", "the plan wants truncation " + c.Truncation.String(), "a kernel with truncation " + a.Truncation()}
 	case c.Draws.String() != a.Draws():
 		return &InputError{"artifact", "the plan wants draws " + c.Draws.String(), "a kernel with draws " + a.Draws()}
+	case c.Shard == ir.Whole && m.Shard != "":
+		return &InputError{"artifact", "the plan is of the whole vocabulary", "a kernel of shards, " + m.Entry}
+	case c.Shard != ir.Whole:
+		return &InputError{"artifact", "plans of groups make their own kernels", m.Entry}
 	case c.Slots != (m.Param(manifest.Slots) != nil):
 		return &InputError{"artifact", "slots: the plan and the kernel both have them, or neither", m.Entry}
 	case s.Score && !a.Writes("score"):
@@ -259,12 +265,17 @@ func (h *Head) Plan(ctx context.Context, spec Spec) (*Plan, error) {
 		return nil, fmt.Errorf("sampler: plan: %w", err)
 	}
 	b, err := h.b.plan(ctx, spec)
-	var missing *templates.UnsupportedError
-	if errors.As(err, &missing) {
-		return nil, &UnsupportedError{missing.Feature, h.device}
-	}
 	if err != nil {
-		return nil, fmt.Errorf("sampler: plan: %w", err)
+		return nil, planError(err, h.device)
 	}
 	return &Plan{b: b, spec: spec, shape: h.shape}, nil
+}
+
+// planError is an *UnsupportedError for what no kernel does.
+func planError(err error, device string) error {
+	var missing *templates.UnsupportedError
+	if errors.As(err, &missing) {
+		return &UnsupportedError{missing.Feature, device}
+	}
+	return fmt.Errorf("sampler: plan: %w", err)
 }

@@ -22,6 +22,21 @@ import (
 type simDevice struct {
 	arch arch.Arch
 	runs atomic.Uint64 // numbers the runs: each explores another order of threads
+	// parsed are the programs of a group whose ranks are being planned, which have the same ones; nil for none to keep.
+	parsed map[string]*sim.Program
+}
+
+// load makes a program of a kernel.
+func (d *simDevice) load(ptx []byte, m *manifest.Kernel) (*sim.Program, error) {
+	key := m.PTXSHA256 + " " + m.Entry
+	if p := d.parsed[key]; p != nil {
+		return p, nil
+	}
+	p, err := sim.Load(string(ptx), m)
+	if err == nil && d.parsed != nil {
+		d.parsed[key] = p
+	}
+	return p, err
 }
 
 // simCTAs is the size of the simulated GPU: few CTAs, so that a small problem still has several waves.
@@ -62,34 +77,48 @@ type simHead struct {
 	ld      int
 	layout  Layout
 	weights []uint16
+	span    *ir.Span // of a shard; nil for all of the vocabulary
 }
+
+// shard makes the head one of some ids of a vocabulary.
+func (h *simHead) shard(vocab int, span ir.Span) { h.shape.Vocab, h.span = vocab, &span }
 
 func (h *simHead) close() error { return nil }
 
 func (h *simHead) plan(_ context.Context, spec Spec) (planBackend, error) {
-	buckets, err := spec.buckets(h.dev.arch, h.shape, h.layout, nil)
+	buckets, err := spec.buckets(h.dev.arch, workOf(h.shape, h.span), h.layout, nil)
 	if err != nil {
 		return nil, err
 	}
-	p := &simPlan{head: h, spec: spec, buckets: buckets, widths: widthsOf(buckets)}
+	p := &simPlan{head: h, spec: spec, buckets: buckets, widths: widthsOf(buckets), join: make([]*sim.Program, len(buckets)), gather: make([]*sim.Program, len(buckets))}
 	for _, b := range buckets {
 		a := b.Artifact
 		if a.Manifest.Arch != h.dev.arch.Name {
 			return nil, &InputError{"artifact", "the simulated architecture is " + h.dev.arch.Name, a.Manifest.Arch}
 		}
-		program, err := sim.Load(string(a.PTX), a.Manifest)
+		program, err := h.dev.load(a.PTX, a.Manifest)
 		if err != nil {
 			return nil, err
 		}
 		p.programs = append(p.programs, program)
 		var stage *sim.Program
 		if s := a.Manifest.StageKernel(); s != nil {
-			if stage, err = sim.Load(string(a.PTX), s); err != nil {
+			if stage, err = h.dev.load(a.PTX, s); err != nil {
 				return nil, err
 			}
 		}
 		p.stages = append(p.stages, stage)
-		reports, err := loadReports(a)
+		if s := a.Manifest.JoinKernel(); s != nil {
+			if p.join[len(p.stages)-1], err = h.dev.load(a.PTX, s); err != nil {
+				return nil, err
+			}
+		}
+		if s := a.Manifest.GatherKernel(); s != nil {
+			if p.gather[len(p.stages)-1], err = h.dev.load(a.PTX, s); err != nil {
+				return nil, err
+			}
+		}
+		reports, err := h.dev.loadReports(a)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +133,7 @@ func (h *simHead) plan(_ context.Context, spec Spec) (planBackend, error) {
 // reportStages are the stages that report of rows what their kernel does not; nil for none.
 type reportStages struct{ top, listed *sim.Program }
 
-func loadReports(a *gen.Artifact) (r reportStages, err error) {
+func (d *simDevice) loadReports(a *gen.Artifact) (r reportStages, err error) {
 	for _, stage := range []struct {
 		program **sim.Program
 		m       *manifest.Kernel
@@ -112,7 +141,7 @@ func loadReports(a *gen.Artifact) (r reportStages, err error) {
 		if stage.m == nil {
 			continue
 		}
-		if *stage.program, err = sim.Load(string(a.PTX), stage.m); err != nil {
+		if *stage.program, err = d.load(a.PTX, stage.m); err != nil {
 			return r, err
 		}
 	}
@@ -124,7 +153,7 @@ func (p *simPlan) loadRanks(spec Spec) (err error) {
 		return err
 	}
 	a := p.ranksBucket.Artifact
-	p.ranks, err = sim.Load(string(a.PTX), a.Manifest)
+	p.ranks, err = p.head.dev.load(a.PTX, a.Manifest)
 	return err
 }
 
@@ -133,10 +162,15 @@ func (p *simPlan) loadFurther(spec Spec) (err error) {
 		return err
 	}
 	a := p.furtherBucket.Artifact
-	if p.further, err = sim.Load(string(a.PTX), a.Manifest); err != nil {
+	if p.further, err = p.head.dev.load(a.PTX, a.Manifest); err != nil {
 		return err
 	}
-	p.furtherStage, err = sim.Load(string(a.PTX), a.Manifest.StageKernel())
+	if s := a.Manifest.GatherKernel(); s != nil {
+		if p.furtherGather, err = p.head.dev.load(a.PTX, s); err != nil {
+			return err
+		}
+	}
+	p.furtherStage, err = p.head.dev.load(a.PTX, a.Manifest.StageKernel())
 	return err
 }
 
@@ -148,11 +182,14 @@ type simPlan struct {
 	programs []*sim.Program
 	stages   []*sim.Program // what each is followed by, or nil
 	reports  []reportStages
+	join     []*sim.Program // of records; nil where there are none
+	gather   []*sim.Program // of lists, likewise
 
 	ranksBucket           *bucket // of ranks; nil for none
 	ranks                 *sim.Program
 	furtherBucket         *bucket // of further passes; nil for none
 	further, furtherStage *sim.Program
+	furtherGather         *sim.Program // of lists, where ranks have them
 }
 
 func (p *simPlan) close() error { return nil }
@@ -166,14 +203,8 @@ func (p *simPlan) kernels() []string {
 }
 
 func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
-	i := p.widths.choose(b.rows)
+	i, mem := p.layOut(sim.NewMemory(), b)
 	m := p.buckets[i].Artifact.Manifest
-	mem := newSimMemory(p, b)
-	mem.launch.CTAs = autotune.Grid(m.Launch.Grid, p.head.shape.Vocab, b.rows, max(simCTAs, m.Launch.Cluster[0]), p.buckets[i].CTAs)
-	mem.launch.Seed = p.head.dev.runs.Add(1)
-	if n := m.PartialsBytes(b.rows, mem.launch.CTAs); n > 0 {
-		mem.launch.Pointers[templates.ParamPartials] = mem.memory.Alloc("partial sums", n).Addr
-	}
 	passes, err := p.listTops(ctx, i, mem, b)
 	if err != nil {
 		return nil, err
@@ -200,6 +231,19 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 		res.Passes = p.spec.passesOver(b.rows, passes)
 	}
 	return res, nil
+}
+
+// layOut chooses the kernel of a call, and lays its memory out.
+func (p *simPlan) layOut(memory *sim.Memory, b *batch) (i int, mem *simMemory) {
+	i = p.widths.choose(b.rows)
+	m := p.buckets[i].Artifact.Manifest
+	mem = newSimMemoryIn(memory, p, b)
+	mem.launch.CTAs = autotune.Grid(m.Launch.Grid, workOf(p.head.shape, p.head.span).Vocab, b.rows, max(simCTAs, m.Launch.Cluster[0]), p.buckets[i].CTAs)
+	mem.launch.Seed = p.head.dev.runs.Add(1)
+	if n := m.PartialsBytes(b.rows, mem.launch.CTAs); n > 0 {
+		mem.launch.Pointers[templates.ParamPartials] = memory.Alloc("partial sums", n).Addr
+	}
+	return i, mem
 }
 
 // listTops samples, and runs the stage that sorts the likeliest tokens, until it has them of every row.
@@ -237,8 +281,7 @@ func (p *simPlan) decide(ctx context.Context, i int, mem *simMemory, b *batch) e
 // makeFurtherPasses goes on while rows are undecided.
 func (p *simPlan) makeFurtherPasses(ctx context.Context, mem *simMemory, b *batch) error {
 	for pass := 1; p.further != nil && pass < mostPasses && slices.Contains(mem.words(mem.status, b.rows), uint32(ir.StatusUndecided)); pass++ {
-		m := p.furtherBucket.Artifact.Manifest
-		mem.launch.CTAs = autotune.Grid(m.Launch.Grid, p.head.shape.Vocab, b.rows, max(simCTAs, m.Launch.Cluster[0]), 0)
+		mem.launch.CTAs = p.furtherCTAs(b.rows)
 		if err := mem.run(ctx, p.further); err != nil {
 			return err
 		}
@@ -248,6 +291,12 @@ func (p *simPlan) makeFurtherPasses(ctx context.Context, mem *simMemory, b *batc
 		}
 	}
 	return nil
+}
+
+// furtherCTAs is the grid of a further pass.
+func (p *simPlan) furtherCTAs(rows int) int {
+	m := p.furtherBucket.Artifact.Manifest
+	return autotune.Grid(m.Launch.Grid, workOf(p.head.shape, p.head.span).Vocab, rows, max(simCTAs, m.Launch.Cluster[0]), 0)
 }
 
 // run runs a kernel on a call's memory.
@@ -279,8 +328,11 @@ type simMemory struct {
 	topSpace                    []*sim.Block
 }
 
-func newSimMemory(p *simPlan, b *batch) *simMemory {
-	mem, n := sim.NewMemory(), b.rows
+func newSimMemory(p *simPlan, b *batch) *simMemory { return newSimMemoryIn(sim.NewMemory(), p, b) }
+
+// newSimMemoryIn lays a call out in a memory that others may have calls in.
+func newSimMemoryIn(mem *sim.Memory, p *simPlan, b *batch) *simMemory {
+	n := b.rows
 	m := &simMemory{memory: mem, tokens: mem.Alloc("tokens", 4*n), status: mem.Alloc("status", 4*n), scores: mem.Alloc("scores", 4*n),
 		lse: mem.Alloc("lse", 4*n), ranks: mem.Alloc("ranks", 4*n), logProbs: mem.Alloc("logprob", 4*n)}
 	put := func(name string, data []byte) uint64 { return mem.Put(name, data).Addr }
@@ -316,7 +368,7 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 	if h.layout == Packed {
 		m.launch.Pointers[templates.ParamPackedWeights] = put("weights", asBytes(h.weights))
 	} else {
-		m.launch.Tensors[templates.ParamWeights] = tensor("weights", h.weights, h.shape.Vocab)
+		m.launch.Tensors[templates.ParamWeights] = tensor("weights", h.weights, len(h.weights)/h.ld)
 		m.launch.Pointers[templates.ParamWeightRows] = m.launch.Tensors[templates.ParamWeights].Addr
 	}
 	m.launch.Pointers[templates.ParamHiddenRows] = m.launch.Tensors[templates.ParamHidden].Addr
@@ -331,6 +383,9 @@ func newSimMemory(p *simPlan, b *batch) *simMemory {
 		templates.ParamWeightStride: uint32(h.ld), templates.ParamHiddenStride: uint32(h.ld),
 		templates.ParamListStride: uint32(m.lists.stride), templates.ParamListLength: uint32(m.lists.length),
 		templates.ParamBiasStride: uint32(b.biasRow), templates.ParamMaskStride: uint32(b.maskRow), templates.ParamMaskWords: uint32(b.words),
+	}
+	if h.span != nil {
+		m.launch.Scalars[templates.ParamShardStart], m.launch.Scalars[templates.ParamShardCount] = uint32(h.span.Start), uint32(h.span.Count)
 	}
 	if p.spec.Chain.Edits() {
 		m.addEdits(b, put)

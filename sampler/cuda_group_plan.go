@@ -1,0 +1,409 @@
+//go:build !fsgen_nocuda
+
+package sampler
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fsgen/fsgen/driver"
+	"github.com/fsgen/fsgen/internal/rendezvous"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
+)
+
+// rankChannel is what one launcher of a rank exchanges records by. Its launches, on every rank, are ordered one after the other, and
+// are the same ones.
+type rankChannel struct {
+	rank, world, rows int
+	facts             bool
+	exchanges         bool
+	// own is memory of the rank alone: its table, or, where the kernel leaves records, these and those of all.
+	own   *driver.Buffer
+	inbox int // where the rank's inbox begins in its arena; -1 for none
+}
+
+// table is where the rank's table lies.
+func (c *rankChannel) table() driver.DevicePtr { return c.own.Ptr() }
+
+// records is where the rank leaves its records, behind its table if it has one; gathered is where those of all ranks come.
+func (c *rankChannel) records() driver.DevicePtr {
+	if c.exchanges {
+		return c.own.Ptr() + driver.DevicePtr(aligned(manifest.PeerTableBytes(c.world)))
+	}
+	return c.own.Ptr()
+}
+
+func (c *rankChannel) gathered() driver.DevicePtr {
+	return c.own.Ptr() + driver.DevicePtr(aligned(c.bytes()))
+}
+
+// bytes is the size of one rank's records.
+func (c *rankChannel) bytes() int { return manifest.RecordBytes(c.facts, c.rows) }
+
+// newChannels makes a channel for each rank of this process. All processes do it together: when it returns, inboxes are empty.
+func (g *cudaGroup) newChannels(ctx context.Context, m *manifest.Kernel, rows int) (all []*rankChannel, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.closeChannels(all))
+		}
+	}()
+	at, size := -1, inboxBytes(m, rows, g.cfg.World)
+	if g.transport == TransportPeer {
+		if at, err = g.space.take(size); err != nil {
+			return nil, err
+		}
+	}
+	for i, r := range g.ranks {
+		c := &rankChannel{rank: r.rank, world: g.cfg.World, rows: rows, facts: m.Facts, exchanges: at >= 0, inbox: at}
+		if i > 0 {
+			c.inbox = -1 // the place is freed once
+		}
+		if err := r.fill(c, at, size, g.cfg.Timeout); err != nil {
+			return all, err
+		}
+		all = append(all, c)
+	}
+	return all, g.barrier(ctx, g.joinTimeout())
+}
+
+// fill makes the memory of a channel.
+func (r *cudaRank) fill(c *rankChannel, at, size int, timeout time.Duration) (err error) {
+	if at < 0 {
+		c.own, err = r.dev.ctx.Alloc(uint64(aligned(c.bytes()) + c.world*c.bytes()))
+		return err
+	}
+	if err := r.dev.ctx.CopyToDevice(r.arena.ptr+driver.DevicePtr(at), make([]byte, size)); err != nil {
+		return err
+	}
+	if c.own, err = r.dev.ctx.Alloc(uint64(aligned(manifest.PeerTableBytes(c.world)) + c.bytes())); err != nil {
+		return err
+	}
+	t := peerTable{world: c.world, rank: c.rank, rows: c.rows, timeout: uint64(timeout.Nanoseconds())}
+	for _, arena := range r.reach {
+		t.inboxes = append(t.inboxes, uint64(arena)+uint64(at))
+	}
+	return c.own.Upload(0, t.encode())
+}
+
+func (g *cudaGroup) closeChannels(all []*rankChannel) error {
+	var errs []error
+	for _, c := range all {
+		if c.inbox >= 0 {
+			g.space.free(c.inbox)
+		}
+		if c.own != nil {
+			errs = append(errs, c.own.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// cudaGroupPlan is the plans of the ranks of this process, with what one call at a time needs.
+type cudaGroupPlan struct {
+	group    *cudaGroup
+	spec     Spec
+	parts    []*cudaPlan
+	channels []*rankChannel
+	slots    []*slot
+	staging  []byte // records of all ranks, for the way over the host
+}
+
+func (h *cudaGroupHead) plan(ctx context.Context, spec Spec) (groupPlanBackend, error) {
+	p := &cudaGroupPlan{group: h.group, spec: spec}
+	if spec.shard = ir.ShardExchange; h.group.transport != TransportPeer {
+		spec.shard = ir.ShardRecords
+	}
+	for i, r := range h.group.ranks {
+		own := spec
+		own.SerialLaunch = spec.SerialLaunch || r.share > 1 // a grid that waits early takes room that another rank needs
+		part, err := h.parts[i].plan(ctx, own)
+		if err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+		p.parts = append(p.parts, part.(*cudaPlan))
+		p.parts[i].share = r.share
+	}
+	if err := p.open(ctx); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+// open makes the channels of calls.
+func (p *cudaGroupPlan) open(ctx context.Context) (err error) {
+	m, rows := p.parts[0].list[0].Manifest, recordRows(p.spec.MaxBatch)
+	if n := m.RecordBytes(rows); p.group.transport == TransportHost && p.group.meet != nil && n > rendezvous.MaxBlob {
+		return &InputError{"max batch", fmt.Sprintf("records of a rank that go over the host have %d bytes at most", rendezvous.MaxBlob), fmt.Sprintf("%d, %d bytes", p.spec.MaxBatch, n)}
+	}
+	p.channels, err = p.group.newChannels(ctx, m, rows)
+	return err
+}
+
+// openSlots makes what calls need, ahead of the first.
+func (p *cudaGroupPlan) openSlots() error {
+	for i := len(p.slots); i < len(p.parts); i++ {
+		s, err := p.parts[i].newRankSlot(p.channels[i])
+		if err != nil {
+			return err
+		}
+		p.slots = append(p.slots, s)
+	}
+	return nil
+}
+
+func (p *cudaGroupPlan) kernels() (names []string) {
+	for _, part := range p.parts {
+		names = append(names, part.kernels()...)
+	}
+	return names
+}
+
+func (p *cudaGroupPlan) close() error {
+	var errs []error
+	for _, s := range p.slots {
+		errs = append(errs, s.stream.Synchronize(context.Background()), s.close())
+	}
+	errs = append(errs, p.group.closeChannels(p.channels))
+	for _, part := range p.parts {
+		errs = append(errs, part.close())
+	}
+	return errors.Join(errs...)
+}
+
+// sample makes a call on all ranks of this process. Whatever waits for others is launched on all before any is waited for: nothing in
+// between may wait for a device.
+func (p *cudaGroupPlan) sample(ctx context.Context, b *batch) ([]*Result, error) {
+	if p.spec.Chain.Edits() {
+		b.edited = b.edits()
+	}
+	if err := p.openSlots(); err != nil {
+		return nil, err
+	}
+	layouts := make([]layout, len(p.slots))
+	for i, s := range p.slots {
+		if err := s.stream.Synchronize(context.Background()); err != nil { // of a call that was cancelled
+			return nil, err
+		}
+		var err error
+		if layouts[i], err = s.bring(b); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range p.slots {
+		if err := s.stream.Synchronize(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for pass := 1; ; pass++ {
+		if err := p.pass(ctx, b, layouts, pass); err != nil {
+			return nil, err
+		}
+		out, err := p.results(ctx, b, layouts)
+		if err != nil || p.parts[0].further == nil || pass == mostPasses || !slices.Contains(out[0].Status, ir.StatusUndecided) {
+			return out, err
+		}
+	}
+}
+
+// pass makes a pass of a call on all ranks, the first or one for the rows that are undecided: these are the same on all.
+func (p *cudaGroupPlan) pass(ctx context.Context, b *batch, layouts []layout, pass int) error {
+	further := min(pass-1, 1)
+	for i, s := range p.slots {
+		if err := s.launch.passes(s.stream.Handle(), s.args(b, layouts[i], alignedLD(b.shape.Hidden)), pass == 1, further); err != nil {
+			return err
+		}
+	}
+	if err := p.gather(ctx, b); err != nil {
+		return err
+	}
+	for i, s := range p.slots {
+		if err := s.fetch(layouts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// results waits for every rank.
+func (p *cudaGroupPlan) results(ctx context.Context, b *batch, layouts []layout) (out []*Result, err error) {
+	for i, s := range p.slots {
+		if err := s.stream.Synchronize(ctx); err != nil {
+			return nil, err
+		}
+		res := s.result(b, layouts[i])
+		res.Kernel = p.parts[i].list[p.parts[i].widths.choose(b.rows)].Manifest.Entry
+		if failedPeers(res.Status) {
+			err = errors.Join(err, p.peerError(i))
+		}
+		out = append(out, res)
+	}
+	return out, err
+}
+
+// peerError reads in a rank's table whom it missed. The group may know why.
+func (p *cudaGroupPlan) peerError(i int) error {
+	table := make([]byte, manifest.PeerTableBytes(p.group.cfg.World))
+	if err := p.channels[i].own.Download(table, 0); err != nil {
+		return err
+	}
+	err := error(peerErrorOf(table, p.group.cfg.Timeout))
+	if p.group.meet != nil {
+		err = errors.Join(err, p.group.meet.Err())
+	}
+	return err
+}
+
+// gather brings the records together, and has them joined, unless the kernels do.
+func (p *cudaGroupPlan) gather(ctx context.Context, b *batch) (err error) {
+	switch p.group.transport {
+	case TransportPeer:
+		return nil
+	case TransportNCCL:
+		err = p.gatherByNCCL(ctx)
+	default:
+		err = p.gatherByHost(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	for i, s := range p.slots {
+		k := p.parts[i].widths.choose(b.rows)
+		join, laid := p.parts[i].list[k].join, s.launch.laid[k].join
+		if err := join.LaunchOn(s.stream.Handle(), laid.cfg, laid.params); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gatherByNCCL enqueues the gather, and waits for it as long as ranks wait for one another: NCCL itself would wait for ever.
+func (p *cudaGroupPlan) gatherByNCCL(ctx context.Context) error {
+	errs := make(chan error, len(p.slots))
+	for i, s := range p.slots {
+		go func() {
+			r, c := p.group.ranks[i], p.channels[i]
+			errs <- r.dev.ctx.Do(func() error {
+				return r.comm.AllGather(uint64(c.records()), uint64(c.gathered()), uint64(c.bytes()), s.stream.Handle())
+			})
+		}()
+	}
+	var all []error
+	for range p.slots {
+		all = append(all, <-errs)
+	}
+	if err := errors.Join(all...); err != nil {
+		return &TransportError{TransportNCCL, err}
+	}
+	limited, stop := context.WithTimeout(ctx, p.group.cfg.Timeout)
+	defer stop()
+	for i, s := range p.slots {
+		err := s.stream.Synchronize(limited)
+		if err == nil {
+			continue
+		}
+		r := p.group.ranks[i]
+		return &TransportError{TransportNCCL, errors.Join(err, r.dev.ctx.Do(r.comm.Abort))}
+	}
+	return nil
+}
+
+// gatherByHost takes the records over the host's memory.
+func (p *cudaGroupPlan) gatherByHost(ctx context.Context) error {
+	each := p.channels[0].bytes()
+	p.staging = p.staging[:0]
+	for i, s := range p.slots {
+		if err := s.stream.Synchronize(ctx); err != nil {
+			return err
+		}
+		p.staging = append(p.staging, make([]byte, each)...)
+		if err := p.channels[i].own.Download(p.staging[len(p.staging)-each:], 0); err != nil {
+			return err
+		}
+	}
+	if err := p.gatherProcesses(ctx); err != nil {
+		return err
+	}
+	for _, c := range p.channels {
+		if err := c.own.Upload(uint64(c.gathered()-c.records()), p.staging); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gatherProcesses fetches the records of the ranks in other processes.
+func (p *cudaGroupPlan) gatherProcesses(ctx context.Context) error {
+	g := p.group
+	if g.meet == nil {
+		return nil
+	}
+	ctx, stop := context.WithTimeout(ctx, g.cfg.Timeout)
+	defer stop()
+	all, err := g.meet.AllGather(ctx, p.staging)
+	if err != nil {
+		return &TransportError{TransportHost, err}
+	}
+	each := len(p.staging)
+	p.staging = p.staging[:0]
+	for rank, part := range all {
+		if len(part) != each {
+			return &TransportError{TransportHost, fmt.Errorf("rank %d sent %d bytes of records, and this one has %d", rank, len(part), each)}
+		}
+		p.staging = append(p.staging, part...)
+	}
+	return nil
+}
+
+// NewLaunchers makes a launcher for each rank of this process, for batches of up to the plan's MaxBatch rows, with a channel of its
+// own. All processes call it together, and make the launches of the launchers together, in one order: each on its own device. Only
+// groups with TransportPeer have them. A rank that is not heard of gives the rows of a launch the status ir.StatusPeer; which it was,
+// Launcher.Peers tells.
+func (p *GroupPlan) NewLaunchers(ctx context.Context) ([]*Launcher, error) {
+	c, ok := p.b.(*cudaGroupPlan)
+	if !ok || c.group.transport != TransportPeer {
+		return nil, &InputError{"group", "launches that exchange need GPUs that reach one another's memory", p.h.g.Info().Transport}
+	}
+	if err := p.open.enter(); err != nil {
+		return nil, err
+	}
+	defer p.open.leave()
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	channels, err := c.group.newChannels(ctx, c.parts[0].list[0].Manifest, recordRows(c.spec.MaxBatch))
+	if err != nil {
+		return nil, err
+	}
+	var all []*Launcher
+	for i, part := range c.parts {
+		l, err := part.newRankLauncher(c.spec.MaxBatch, channels[i])
+		if err != nil {
+			for _, l := range all {
+				err = errors.Join(err, l.Close())
+			}
+			return nil, errors.Join(err, c.group.closeChannels(channels[i:]))
+		}
+		l.group = c.group
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// Peers returns nil, or a *PeerError if a launch has not heard of all other ranks. Nothing may be running on the launcher.
+func (l *Launcher) Peers() error {
+	if l.channel == nil {
+		return nil
+	}
+	table := make([]byte, manifest.PeerTableBytes(l.channel.world))
+	if err := l.channel.own.Download(table, 0); err != nil {
+		return err
+	}
+	if binary.LittleEndian.Uint32(table[manifest.PeerFailed:]) == 0 {
+		return nil
+	}
+	return peerErrorOf(table, l.group.cfg.Timeout)
+}

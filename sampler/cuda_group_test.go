@@ -1,0 +1,163 @@
+//go:build linux && (amd64 || arm64) && !fsgen_nocuda
+
+package sampler
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fsgen/fsgen/internal/cfake"
+	"github.com/fsgen/fsgen/internal/nccl"
+	"github.com/fsgen/fsgen/internal/rendezvous"
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// callGroup opens a group, samples a few times and closes everything.
+func callGroup(t testing.TB, cfg GroupConfig, spec Spec) (info GroupInfo, err error) {
+	const vocab, hidden = 300, 16
+	g, err := OpenGroup(t.Context(), cfg)
+	if err != nil {
+		return info, err
+	}
+	defer func() { assert.NoError(t, g.Close()) }()
+	head, err := g.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, vocab*hidden), Hidden: hidden}, Vocab: vocab, Hidden: hidden}, nil)
+	if err != nil {
+		return info, err
+	}
+	defer func() { assert.NoError(t, head.Close()) }()
+	plan, err := head.Plan(t.Context(), spec)
+	if err != nil {
+		return info, err
+	}
+	defer func() { assert.NoError(t, plan.Close()) }()
+	for range 3 {
+		rows := Rows{}
+		if spec.Truncation.TopK {
+			rows.TopK = []int32{3}
+		}
+		if _, err := plan.Sample(t.Context(), make([]uint16, 5*hidden), rows); err != nil {
+			return info, err
+		}
+	}
+	return g.Info(), nil
+}
+
+// TestGroupsLeaveNothing: whatever the ranks are and records travel by, all that a group took is given back.
+func TestGroupsLeaveNothing(t *testing.T) {
+	openFake(t)
+	for _, want := range []Transport{TransportPeer, TransportHost} {
+		for _, spec := range []Spec{{Sampler: ir.Gumbel}, {Sampler: ir.Greedy, LogProb: ir.RawLogProb, Score: true}} {
+			info, err := callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:0", "cuda:0"}, Transport: want}, spec)
+			require.NoError(t, err)
+			require.Equal(t, want, info.Transport)
+			require.Equal(t, "asked for", info.Why)
+		}
+	}
+	tile, err := tiling.ParseTile("m128n16k64s4c1")
+	require.NoError(t, err)
+	info, err := callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:0"}}, Spec{Truncation: ir.Truncation{TopK: true}, Tile: tile, MaxBatch: 16})
+	require.NoError(t, err)
+	require.Equal(t, TransportPeer, info.Transport)
+	_, err = callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:0"}, ExchangeBytes: 1}, Spec{Truncation: ir.Truncation{TopK: true}, Tile: tile, MaxBatch: 256})
+	require.ErrorContains(t, err, "inboxes have 2097152 bytes for all plans")
+	_, err = callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:0"}, Transport: TransportNCCL}, Spec{})
+	var transport *TransportError
+	require.ErrorAs(t, err, &transport)
+}
+
+// TestGroupsByNCCL: ranks on GPUs of their own that do not reach one another, in one process and in several.
+func TestGroupsByNCCL(t *testing.T) {
+	f := openFake(t)
+	source, err := os.ReadFile("../internal/nccl/testdata/fakenccl.c")
+	require.NoError(t, err)
+	t.Setenv(nccl.EnvLibrary, cfake.Build(t, source))
+	f.control("fake_no_peers", 1)
+	defer f.control("fake_no_peers", 0)
+	info, err := callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:1"}}, Spec{Sampler: ir.Greedy, LogProb: ir.RawLogProb})
+	require.NoError(t, err)
+	require.Equal(t, TransportNCCL, info.Transport)
+	require.Equal(t, `peer: rank 0 to rank 1: the driver says that cuda:0 cannot reach cuda:1`, info.Why)
+	var all errgroup.Group
+	for rank := range 2 {
+		all.Go(func() error {
+			info, err := callGroup(t, GroupConfig{Devices: []string{fmt.Sprintf("cuda:%d", rank)}, Rank: rank, World: 2, Name: fmt.Sprintf("nccl-%d", os.Getpid()),
+				JoinTimeout: 20 * time.Second}, Spec{})
+			if err == nil && info.Transport != TransportNCCL {
+				err = fmt.Errorf("transport %s (%s)", info.Transport, info.Why)
+			}
+			return err
+		})
+	}
+	require.NoError(t, all.Wait())
+}
+
+// TestGroupsDoNotTrustPeers: the driver says that devices reach one another, and stores get lost (case I1).
+func TestGroupsDoNotTrustPeers(t *testing.T) {
+	f := openFake(t)
+	t.Setenv(nccl.EnvLibrary, "/nowhere/libnccl.so")
+	f.control("fake_drop_peer_stores", 1)
+	defer f.control("fake_drop_peer_stores", 0)
+	info, err := callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:1"}}, Spec{})
+	require.NoError(t, err)
+	require.Equal(t, TransportHost, info.Transport)
+	require.Regexp(t, `^peer: rank [01] to rank [01]: .*; nccl: `, info.Why)
+	t.Log(info.Why)
+}
+
+// TestGroupsOfProcesses: ranks that meet as processes do, each with a group of its own.
+func TestGroupsOfProcesses(t *testing.T) {
+	openFake(t)
+	for i, want := range []Transport{TransportPeer, TransportHost, ""} {
+		var all errgroup.Group
+		for rank := range 3 {
+			all.Go(func() error {
+				info, err := callGroup(t, GroupConfig{Devices: []string{"cuda:0"}, Rank: rank, World: 3, Name: fmt.Sprintf("test-%d-%d", os.Getpid(), i),
+					JoinTimeout: 20 * time.Second, Transport: want}, Spec{})
+				if err != nil {
+					return err
+				}
+				if want != "" && info.Transport != want {
+					return fmt.Errorf("transport %s (%s)", info.Transport, info.Why)
+				}
+				return nil
+			})
+		}
+		require.NoError(t, all.Wait())
+	}
+}
+
+// TestGroupsMissARank: who does not come to the meeting is named.
+func TestGroupsMissARank(t *testing.T) {
+	openFake(t)
+	_, err := OpenGroup(t.Context(), GroupConfig{Devices: []string{"cuda:0"}, Rank: 0, World: 2, Name: fmt.Sprintf("alone-%d", os.Getpid()), JoinTimeout: 100 * time.Millisecond})
+	var missing *rendezvous.MissingError
+	require.ErrorAs(t, err, &missing)
+	require.Equal(t, []int{1}, missing.Missing)
+}
+
+func TestArenasAreDealtOut(t *testing.T) {
+	s := arenaSpace{size: 10000}
+	places := map[int]int{}
+	for i, size := range []int{1000, 500, 2000} {
+		at, err := s.take(size)
+		require.NoError(t, err)
+		places[i] = at
+	}
+	require.Equal(t, map[int]int{0: 0, 1: 1000, 2: 1500}, places)
+	s.free(1000)
+	at, err := s.take(600)
+	require.NoError(t, err)
+	require.Equal(t, 3500, at)
+	at, err = s.take(500)
+	require.NoError(t, err)
+	require.Equal(t, 1000, at)
+	_, err = s.take(9000)
+	require.ErrorContains(t, err, "inboxes")
+}

@@ -1,0 +1,516 @@
+//go:build !fsgen_nocuda && !race
+
+package sampler
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fsgen/fsgen/driver"
+	"github.com/fsgen/fsgen/internal/cfake"
+	"github.com/fsgen/fsgen/ir"
+)
+
+// virtual are n ranks on the first GPU.
+func virtual(n int) []string {
+	devices := make([]string, n)
+	for i := range devices {
+		devices[i] = CUDA
+	}
+	return devices
+}
+
+// gpuGroup opens a group with a plan over a head; all is closed with the test.
+func gpuGroup(t testing.TB, cfg GroupConfig, w Weights, spans []ir.Span, spec Spec) *GroupPlan {
+	t.Helper()
+	g, err := OpenGroup(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, g.Close()) })
+	head, err := g.LoadHead(t.Context(), w, spans)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, head.Close()) })
+	plan, err := head.Plan(t.Context(), spec)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, plan.Close()) })
+	return plan
+}
+
+// fromEnv is a number of the environment, or what it is usually.
+func fromEnv(t testing.TB, name string, usual int) int {
+	text := os.Getenv(name)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err, name)
+	return n
+}
+
+// TestGPUVirtualRanks holds ranks on one GPU to the GPU alone, over FSGEN_GROUP_ROWS rows (100,000) of all samplers for each number
+// of ranks.
+func TestGPUVirtualRanks(t *testing.T) {
+	gpu(t)
+	const vocab, hidden, batch = 32001, 64, 256
+	rng := rand.New(rand.NewPCG(5, 6))
+	weights := Weights{Source: Matrix{Data: normals(rng, vocab*hidden, 0.3), Hidden: hidden}, Vocab: vocab, Hidden: hidden}
+	each := fromEnv(t, "FSGEN_GROUP_ROWS", 100_000) / batch / (len(shardCases) - 1)
+	for name, c := range shardCases {
+		calls := max(each, 1)
+		if c.spec.Chain.Bias == ir.BiasMatrix { // which takes longer to copy than all else
+			calls = 2
+		}
+		for i, n := range []int{2, 3, 4, 8} {
+			t.Run(fmt.Sprintf("%s on %d", name, n), func(t *testing.T) {
+				w, spec, spans := weights, c.spec, []ir.Span(nil)
+				spec.MaxBatch, w.Layout = batch, []Layout{RowMajor, Packed}[i%2]
+				if n == 3 && spec.Sampler != ir.Grouped {
+					spans = []ir.Span{{Start: 0, Count: 20000}, {Start: 20000, Count: 0}, {Start: 20000, Count: 12001}}
+				}
+				whole := gpuGroup(t, GroupConfig{Devices: virtual(1)}, weights, nil, spec)
+				plan := gpuGroup(t, GroupConfig{Devices: virtual(n), ExchangeBytes: 256 << 20}, w, spans, spec)
+				require.Equal(t, TransportPeer, plan.h.g.Info().Transport)
+				for call := range calls {
+					rows, h := c.rows(rng, vocab, batch-call%3), normals(rng, (batch-call%3)*hidden, 1)
+					want, err := whole.Sample(t.Context(), h, rows)
+					require.NoError(t, err)
+					got, err := plan.Sample(t.Context(), h, rows)
+					require.NoError(t, err)
+					requireSame(t, want, got, fmt.Sprintf("call %d", call))
+				}
+			})
+		}
+	}
+}
+
+// TestGPUGroupByHost takes the records over the host.
+func TestGPUGroupByHost(t *testing.T) {
+	gpu(t)
+	const vocab, hidden, batch = 49159, 64, 33
+	rng := rand.New(rand.NewPCG(5, 7))
+	weights := Weights{Source: Matrix{Data: normals(rng, vocab*hidden, 0.3), Hidden: hidden}, Vocab: vocab, Hidden: hidden}
+	for name, c := range shardCases {
+		if c.spec.Computation().Collects() {
+			continue // lists do not travel that way
+		}
+		t.Run(name, func(t *testing.T) {
+			rows, h := c.rows(rng, vocab, batch), normals(rng, batch*hidden, 1)
+			want, err := gpuGroup(t, GroupConfig{Devices: virtual(1)}, weights, nil, c.spec).Sample(t.Context(), h, rows)
+			require.NoError(t, err)
+			for _, n := range []int{2, 3, 4} {
+				got, err := gpuGroup(t, GroupConfig{Devices: virtual(n), Transport: TransportHost}, weights, nil, c.spec).Sample(t.Context(), h, rows)
+				require.NoError(t, err)
+				requireSame(t, want, got, fmt.Sprintf("%d ranks", n))
+			}
+		})
+	}
+}
+
+// rankLaunch is a rank's launches on a stream of its own.
+type rankLaunch struct {
+	l      *Launcher
+	dev    *Device
+	stream *driver.Stream
+	args   *DeviceArgs
+}
+
+// rankLaunches makes launches of a plan with a few rows, the same on all ranks.
+func rankLaunches(t testing.TB, plan *GroupPlan, batch int) (all []*rankLaunch) {
+	t.Helper()
+	launchers, err := plan.NewLaunchers(t.Context())
+	require.NoError(t, err)
+	for i, l := range launchers {
+		all = append(all, newRankLaunch(t, plan, i, l, batch))
+	}
+	return all
+}
+
+func newRankLaunch(t testing.TB, plan *GroupPlan, i int, l *Launcher, batch int) *rankLaunch {
+	rng := rand.New(rand.NewPCG(1, 1))
+	dev := &Device{b: plan.b.(*cudaGroupPlan).group.ranks[i].dev}
+	stream, err := dev.b.(*cudaDevice).ctx.NewStream()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, errors.Join(stream.Close(), l.Close())) })
+	temps := make([]float32, batch)
+	for i := range temps {
+		temps[i] = 1
+	}
+	return &rankLaunch{l, dev, stream, &DeviceArgs{Batch: batch, Hidden: upload(t, dev, normals(rng, batch*plan.h.shape.Hidden, 1)),
+		Seeds: upload(t, dev, make([]uint64, batch)), Positions: upload(t, dev, []uint64{0}), OnePosition: true, Temperature: upload(t, dev, temps),
+		Tokens: upload(t, dev, make([]int32, batch)), Status: upload(t, dev, make([]int32, batch))}}
+}
+
+func (r *rankLaunch) launch() error { return r.l.Launch(r.stream.Handle(), r.args) }
+
+// results waits, and reads tokens and statuses.
+func (r *rankLaunch) results(t testing.TB) (tokens, status []byte) {
+	tokens, status = make([]byte, 4*r.args.Batch), make([]byte, 4*r.args.Batch)
+	ctx := r.dev.b.(*cudaDevice).ctx
+	err := errors.Join(r.stream.Synchronize(t.Context()), ctx.CopyFromDevice(tokens, driver.DevicePtr(r.args.Tokens)), ctx.CopyFromDevice(status, driver.DevicePtr(r.args.Status)))
+	if err != nil {
+		t.Error(err)
+	}
+	return tokens, status
+}
+
+// step sets the position of the rank's next launches.
+func (r *rankLaunch) step(position uint64) error {
+	return r.dev.b.(*cudaDevice).ctx.CopyToDevice(driver.DevicePtr(r.args.Positions), asBytes([]uint64{position}))
+}
+
+// TestGPUGroupSoak has ranks launch FSGEN_SOAK_ROUNDS times (5,000), each by a goroutine of its own that is late at random, and now
+// and then very late. No launch may hang or differ.
+func TestGPUGroupSoak(t *testing.T) {
+	dev := gpu(t)
+	rounds, n := fromEnv(t, "FSGEN_SOAK_ROUNDS", 5000), fromEnv(t, "FSGEN_SOAK_RANKS", 2)
+	const vocab, hidden, batch = 4096, 64, 16
+	weights := Weights{Source: Matrix{Data: normals(rand.New(rand.NewPCG(1, 8)), vocab*hidden, 0.3), Hidden: hidden}, Vocab: vocab, Hidden: hidden}
+	plan := gpuGroup(t, GroupConfig{Devices: virtual(n)}, weights, nil, Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch})
+	ranks := rankLaunches(t, plan, batch)
+	const looks = 64 // launches between looks at the results
+	before := uint64(0)
+	for done := 0; done < rounds; done += looks {
+		if done == looks { // whatever the first launches have brought in is there
+			before = freeMemory(t, dev)
+		}
+		tokens := make([][]byte, n)
+		var all errgroup.Group
+		for i, r := range ranks {
+			require.NoError(t, r.step(uint64(done)))
+			all.Go(func() error {
+				for range looks {
+					time.Sleep(skew())
+					if err := r.launch(); err != nil {
+						return err
+					}
+				}
+				var status []byte
+				tokens[i], status = r.results(t)
+				for _, s := range status {
+					if s != 0 {
+						return errors.Join(fmt.Errorf("rank %d, about round %d: status %v", i, done, status), r.l.Peers())
+					}
+				}
+				return nil
+			})
+		}
+		require.NoError(t, all.Wait())
+		for i := range ranks {
+			require.Equal(t, tokens[0], tokens[i], "about round %d", done)
+		}
+	}
+	if rounds > looks {
+		require.Equal(t, before, freeMemory(t, dev), "device memory that is free")
+	}
+}
+
+// skew is mostly nothing, often microseconds, and now and then milliseconds.
+func skew() time.Duration {
+	switch rand.IntN(2000) {
+	case 0:
+		return time.Duration(rand.IntN(50)) * time.Millisecond
+	case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10:
+		return time.Duration(rand.IntN(300)) * time.Microsecond
+	}
+	return 0
+}
+
+func freeMemory(t testing.TB, dev *Device) uint64 {
+	free, _, err := dev.b.(*cudaDevice).ctx.MemoryInfo()
+	require.NoError(t, err)
+	return free
+}
+
+// TestGPUGroupReplays captures the launches of two ranks once and replays them, with positions that change: as launched.
+func TestGPUGroupReplays(t *testing.T) {
+	gpu(t)
+	const vocab, hidden, batch, replays = 4096, 64, 16, 300
+	weights := Weights{Source: Matrix{Data: normals(rand.New(rand.NewPCG(1, 9)), vocab*hidden, 0.3), Hidden: hidden}, Vocab: vocab, Hidden: hidden}
+	plan := gpuGroup(t, GroupConfig{Devices: virtual(2)}, weights, nil, Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch})
+	eager, replayed := rankLaunches(t, plan, batch), rankLaunches(t, plan, batch)
+	var graphs []*driver.GraphExec
+	for _, r := range replayed {
+		g, err := r.stream.Capture(r.launch)
+		require.NoError(t, err)
+		defer g.Close()
+		exec, err := g.Instantiate()
+		require.NoError(t, err)
+		defer exec.Close()
+		graphs = append(graphs, exec)
+	}
+	for position := range uint64(replays) {
+		for i := range eager {
+			require.NoError(t, errors.Join(eager[i].step(position), replayed[i].step(position)))
+		}
+		for i := range eager {
+			require.NoError(t, eager[i].launch())
+		}
+		want, _ := eager[0].results(t)
+		eager[1].results(t)
+		for i := range graphs {
+			require.NoError(t, graphs[i].Launch(replayed[i].stream))
+		}
+		for _, r := range replayed {
+			got, status := r.results(t)
+			require.Equal(t, want, got, "position %d", position)
+			require.Equal(t, make([]byte, 4*batch), status)
+		}
+	}
+}
+
+// TestGPUGroupRankNeverComes launches one of two ranks: it ends in time, says whom it missed, and so does whatever is launched behind.
+func TestGPUGroupRankNeverComes(t *testing.T) {
+	gpu(t)
+	const vocab, hidden, batch = 4096, 64, 16
+	weights := Weights{Source: Matrix{Data: normals(rand.New(rand.NewPCG(1, 10)), vocab*hidden, 0.3), Hidden: hidden}, Vocab: vocab, Hidden: hidden}
+	plan := gpuGroup(t, GroupConfig{Devices: virtual(2), Timeout: 200 * time.Millisecond}, weights, nil, Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch})
+	r := rankLaunches(t, plan, batch)[1]
+	require.NoError(t, r.l.Peers())
+	for range 2 {
+		start := time.Now()
+		require.NoError(t, r.launch())
+		tokens, status := r.results(t)
+		require.Less(t, time.Since(start), 2*time.Second)
+		for i := range batch {
+			require.Equal(t, []byte{255, 255, 255, 255}, tokens[4*i:4*i+4])
+			require.Equal(t, []byte{byte(ir.StatusPeer), 0, 0, 0}, status[4*i:4*i+4])
+		}
+		var missing *PeerError
+		require.ErrorAs(t, r.l.Peers(), &missing)
+		require.Equal(t, &PeerError{Missing: []int{0}, World: 2, Rank: 1, Epoch: 1, Timeout: 200 * time.Millisecond}, missing)
+	}
+}
+
+const (
+	envGroupChild = "FSGEN_TEST_GROUP" // the name of the group of a process that a test has started
+	envGroupRank  = "FSGEN_TEST_GROUP_RANK"
+	groupWorld    = 3
+)
+
+// childPlan is a rank's plan in a process of its own.
+func childPlan(t testing.TB, name string, rank int, timeout time.Duration, transport Transport) (*GroupPlan, []uint16, Rows) {
+	const vocab, hidden, batch = 8192, 64, 32
+	rng := rand.New(rand.NewPCG(1, 11))
+	weights := Weights{Source: Matrix{Data: normals(rng, vocab*hidden, 0.3), Hidden: hidden}, Vocab: vocab, Hidden: hidden}
+	h := normals(rng, batch*hidden, 1)
+	plan := gpuGroup(t, GroupConfig{Devices: []string{CUDA}, World: groupWorld, Rank: rank, Name: name, Timeout: timeout, Transport: transport}, weights, nil,
+		Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch})
+	return plan, h, seeded(rng, batch)
+}
+
+// TestGPUGroupChild is a rank in a process that another test has started: it samples until it is killed, or its group ends.
+func TestGPUGroupChild(t *testing.T) {
+	name := os.Getenv(envGroupChild)
+	if name == "" {
+		t.Skip("it is for processes that other tests start")
+	}
+	rank, transport, _ := strings.Cut(os.Getenv(envGroupRank), " ")
+	n, err := strconv.Atoi(rank)
+	require.NoError(t, err)
+	g, h, rows := childPlan(t, name, n, 3*time.Second, Transport(transport))
+	fmt.Println("transport", g.h.g.Info().Transport, g.h.g.Info().Why)
+	for {
+		res, err := g.Sample(t.Context(), h, rows)
+		if err != nil {
+			fmt.Println("error", strings.ReplaceAll(err.Error(), "\n", " "))
+			os.Exit(0) // the group is of no use any more
+		}
+		fmt.Println("tokens", res.Tokens)
+	}
+}
+
+// child is a process with a rank.
+type child struct {
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+}
+
+func startChild(t *testing.T, name string, rank int, transport Transport) *child {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestGPUGroupChild$", "-test.v")
+	cmd.Env = append(os.Environ(), envGroupChild+"="+name, fmt.Sprintf("%s=%d %s", envGroupRank, rank, transport), cfake.RequireEnv+"=")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	return &child{cmd, bufio.NewScanner(out)}
+}
+
+// next is the next line with a prefix.
+func (c *child) next(prefix string) (string, error) {
+	for c.lines.Scan() {
+		if line := c.lines.Text(); strings.HasPrefix(line, prefix) {
+			return strings.TrimPrefix(line, prefix+" "), nil
+		} else if strings.HasPrefix(line, "error") {
+			return "", errors.New(line)
+		}
+	}
+	return "", fmt.Errorf("the process ended before %q: %v", prefix, c.lines.Err())
+}
+
+// TestGPUGroupProcesses has three processes on one GPU sample together, over one another's memory and over the host, and then kills
+// one: the others say which, in time.
+func TestGPUGroupProcesses(t *testing.T) {
+	dev := gpu(t)
+	for _, transport := range []Transport{TransportPeer, TransportHost} {
+		name := fmt.Sprintf("fsgen-test-%d-%s", os.Getpid(), transport)
+		var all []*child
+		for rank := range groupWorld {
+			all = append(all, startChild(t, name, rank, transport))
+		}
+		want := childTokens(t, dev)
+		for rank, c := range all {
+			line, err := c.next("transport")
+			require.NoError(t, err, "rank %d", rank)
+			t.Log("rank", rank, line)
+			for range 5 {
+				line, err := c.next("tokens")
+				require.NoError(t, err, "rank %d", rank)
+				require.Equal(t, want, line, "rank %d", rank)
+			}
+		}
+		require.NoError(t, all[1].cmd.Process.Kill())
+		killed := time.Now()
+		for _, rank := range []int{0, 2} {
+			for {
+				if _, err := all[rank].next("tokens"); err != nil {
+					t.Logf("rank %d after %v: %v", rank, time.Since(killed), err)
+					require.Regexp(t, "rank 1", err.Error())
+					break
+				}
+			}
+			require.Less(t, time.Since(killed), 20*time.Second)
+		}
+	}
+}
+
+// childTokens is what one GPU comes to.
+func childTokens(t *testing.T, dev *Device) string {
+	const vocab, hidden, batch = 8192, 64, 32
+	rng := rand.New(rand.NewPCG(1, 11))
+	w := normals(rng, vocab*hidden, 0.3)
+	p := &problem{v: vocab, d: hidden, n: batch, w: w, h: normals(rng, batch*hidden, 1)}
+	p.rows = seeded(rng, batch)
+	return fmt.Sprint(p.sample(t, dev, Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch}).Tokens)
+}
+
+// TestGPUExchangeTime prints what the exchange adds to a launch, with FSGEN_TIME set: two ranks on one GPU that exchange, against the
+// same two that only leave their records, side by side in graphs, in turns.
+func TestGPUExchangeTime(t *testing.T) {
+	if os.Getenv("FSGEN_TIME") == "" {
+		t.Skip("set FSGEN_TIME=1 to time")
+	}
+	gpu(t)
+	v, d := timedShape(t)
+	weights := Weights{Source: pooledRows{normals(rand.New(rand.NewPCG(1, 2)), 1<<22, 1/math.Sqrt(float64(d))), d}, Vocab: v, Hidden: d, Layout: Packed}
+	for _, n := range []int{2, 4, 8} {
+		if most := fromEnv(t, "CUDA_DEVICE_MAX_CONNECTIONS", 8); 2*n > most {
+			t.Logf("%d ranks are left out: set CUDA_DEVICE_MAX_CONNECTIONS=32, or streams of ranks share one of the %d queues to the GPU", n, most)
+			continue
+		}
+		for _, batch := range []int{1, 16, 64} {
+			for _, spec := range []Spec{{}, {LogProb: ir.RawLogProb}} {
+				spec.Chain.Temperature, spec.MaxBatch = true, batch
+				timeExchange(t, n, batch, weights, spec)
+			}
+		}
+	}
+}
+
+// sideBySide is one kind of launches of all ranks, captured.
+type sideBySide struct {
+	ranks  []*rankLaunch
+	graphs []*driver.GraphExec
+	times  []float64
+}
+
+func timeExchange(t *testing.T, n, batch int, w Weights, spec Spec) {
+	t.Run(fmt.Sprintf("%d ranks, batch %d, %s", n, batch, spec.Computation().Extras()), func(t *testing.T) {
+		var kinds []*sideBySide
+		for _, transport := range []Transport{TransportHost, TransportPeer} {
+			plan := gpuGroup(t, GroupConfig{Devices: virtual(n), Transport: transport}, w, nil, spec)
+			kinds = append(kinds, captureRanks(t, plan, batch))
+		}
+		for round := range timedReplays + 3 {
+			for _, k := range kinds {
+				k.replay(t, round >= 3)
+			}
+		}
+		alone, exchanging := contender{times: kinds[0].times}, contender{times: kinds[1].times}
+		t.Logf("%d ranks, B=%d %s: records alone %.1f us, exchanged %.1f us: %+.1f us", n, batch, spec.Computation().Extras(),
+			alone.quantile(0.5), exchanging.quantile(0.5), exchanging.quantile(0.5)-alone.quantile(0.5))
+	})
+}
+
+// captureRanks captures launches of every rank.
+func captureRanks(t *testing.T, plan *GroupPlan, batch int) *sideBySide {
+	k, c := &sideBySide{}, plan.b.(*cudaGroupPlan)
+	for i, part := range c.parts {
+		l, err := part.newRankLauncher(batch, c.channels[i])
+		require.NoError(t, err)
+		r := newRankLaunch(t, plan, i, l, batch)
+		r.args.LogProbs = upload(t, r.dev, make([]float32, batch))
+		g, err := r.stream.Capture(func() error {
+			for range timedLaunches {
+				if err := r.launch(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		defer g.Close()
+		exec, err := g.Instantiate()
+		require.NoError(t, err)
+		t.Cleanup(func() { exec.Close() })
+		k.ranks, k.graphs = append(k.ranks, r), append(k.graphs, exec)
+	}
+	return k
+}
+
+// replay runs all ranks' graphs side by side, from one event to the last one's end.
+func (k *sideBySide) replay(t *testing.T, counts bool) {
+	ctx := k.ranks[0].dev.b.(*cudaDevice).ctx
+	start, err := ctx.NewEvent(true)
+	require.NoError(t, err)
+	defer start.Close()
+	first := k.ranks[0].stream
+	require.NoError(t, start.Record(first))
+	for i, r := range k.ranks {
+		if i > 0 {
+			require.NoError(t, r.stream.Wait(start))
+		}
+	}
+	for i, r := range k.ranks {
+		require.NoError(t, k.graphs[i].Launch(r.stream))
+	}
+	var slowest time.Duration
+	var ends []*driver.Event
+	for _, r := range k.ranks {
+		end, err := ctx.NewEvent(true)
+		require.NoError(t, err)
+		defer end.Close()
+		require.NoError(t, end.Record(r.stream))
+		ends = append(ends, end)
+	}
+	for _, end := range ends {
+		require.NoError(t, end.Synchronize(t.Context()))
+		d, err := driver.Elapsed(start, end)
+		require.NoError(t, err)
+		slowest = max(slowest, d)
+	}
+	if counts {
+		k.times = append(k.times, float64(slowest.Nanoseconds())/1e3/timedLaunches)
+	}
+}

@@ -1,0 +1,143 @@
+package sampler
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/reference"
+	"github.com/fsgen/fsgen/templates"
+)
+
+// cpuGroup is ranks of the reference in one process: each scans its ids, and the best of their bests is the token.
+type cpuGroup struct{ world int }
+
+func newCPUGroup(cfg GroupConfig) (groupBackend, error) {
+	if err := oneProcess(cfg, CPU); err != nil {
+		return nil, err
+	}
+	return &cpuGroup{cfg.World}, nil
+}
+
+// oneProcess holds a group to ranks of one device, all in this process.
+func oneProcess(cfg GroupConfig, device string) error {
+	if cfg.World != len(cfg.Devices) {
+		return &InputError{"group world", "ranks in several processes need GPUs", cfg.World}
+	}
+	for _, d := range cfg.Devices {
+		if d != device {
+			return &InputError{"group devices", "want all of one kind: the first is " + device, d}
+		}
+	}
+	return nil
+}
+
+func (g *cpuGroup) info() GroupInfo {
+	devices := make([]string, g.world)
+	for i := range devices {
+		devices[i] = CPU
+	}
+	return GroupInfo{World: g.world, Devices: devices, Transport: TransportHost, Why: "the cpu's ranks are in one memory"}
+}
+
+func (g *cpuGroup) healthy() error { return nil }
+func (g *cpuGroup) close() error   { return nil }
+
+func (g *cpuGroup) loadHead(ctx context.Context, w Weights, spans []ir.Span) (groupHeadBackend, error) {
+	h := &cpuGroupHead{}
+	w.Layout = RowMajor // whatever the layout, the cpu keeps rows
+	for _, span := range spans {
+		part, err := loadShard(ctx, &cpuDevice{}, w, span)
+		if err != nil {
+			return nil, err
+		}
+		h.parts = append(h.parts, part.(*cpuHead))
+	}
+	return h, nil
+}
+
+type cpuGroupHead struct{ parts []*cpuHead }
+
+func (h *cpuGroupHead) close() error { return nil }
+
+func (h *cpuGroupHead) plan(_ context.Context, spec Spec) (groupPlanBackend, error) {
+	spec.shard = ir.ShardRecords
+	if err := templates.Supports(spec.Computation()); err != nil { // what kernels' ranks do not do either
+		return nil, err
+	}
+	if spec.LogProb != ir.NoLogProb {
+		return nil, &templates.UnsupportedError{Feature: "log-probabilities of shards of the vocabulary on the cpu"}
+	}
+	return &cpuGroupPlan{h.parts, spec}, nil
+}
+
+type cpuGroupPlan struct {
+	parts []*cpuHead
+	spec  Spec
+}
+
+func (p *cpuGroupPlan) kernels() []string { return []string{"reference"} }
+func (p *cpuGroupPlan) close() error      { return nil }
+
+func (p *cpuGroupPlan) sample(ctx context.Context, b *batch) ([]*Result, error) {
+	var parts []*reference.Result
+	for rank, h := range p.parts {
+		req := b.request(p.spec, h.w, h.ld)
+		req.Span = *h.span
+		part, err := reference.Sample(ctx, req)
+		if err != nil {
+			return nil, fmt.Errorf("rank %d: %w", rank, err)
+		}
+		parts = append(parts, part)
+	}
+	res := &Result{Kernel: "reference"}
+	for row := range b.rows {
+		p.join(res, parts, row)
+	}
+	return []*Result{res}, nil
+}
+
+// join joins a row's results: a failure of any rank fails it, as the largest status; else the best token is the row's.
+func (p *cpuGroupPlan) join(res *Result, parts []*reference.Result, row int) {
+	token, status, score, best, lse := int32(ir.NoToken), ir.StatusEmpty, float32(math.NaN()), float32(math.Inf(-1)), math.Inf(-1)
+	for _, part := range parts {
+		switch s := part.Status[row]; {
+		case s > ir.StatusEmpty:
+			status = max(status, s)
+		case s == ir.StatusOK:
+			if token == ir.NoToken || part.Best[row] > best {
+				token, best, score = part.Tokens[row], part.Best[row], part.Scores[row]
+			}
+			if p.spec.LogSumExp {
+				lse = logAdd(lse, float64(part.LogSumExp[row]))
+			}
+		}
+	}
+	switch {
+	case status > ir.StatusEmpty:
+		token, score, lse = ir.NoToken, float32(math.NaN()), math.NaN()
+	case token != ir.NoToken:
+		status = ir.StatusOK
+	default:
+		lse = math.NaN()
+	}
+	res.Tokens, res.Status = append(res.Tokens, token), append(res.Status, status)
+	if p.spec.Score {
+		res.Scores = append(res.Scores, score)
+	}
+	if p.spec.LogSumExp {
+		res.LogSumExp = append(res.LogSumExp, float32(lse))
+	}
+}
+
+// logAdd is the logarithm of the sum of two exponentials.
+func logAdd(a, b float64) float64 {
+	if a < b {
+		a, b = b, a
+	}
+	if math.IsInf(a, 0) {
+		return a
+	}
+	return a + math.Log1p(math.Exp(b-a))
+}

@@ -1,0 +1,330 @@
+package sampler
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/sim"
+	"github.com/fsgen/fsgen/templates"
+
+	"github.com/fsgen/fsgen/ir"
+)
+
+// simGroup is ranks on the simulator: grids side by side, whose stores to one another's memory travel.
+type simGroup struct {
+	dev       *simDevice
+	device    string
+	world     int
+	transport Transport
+	// lost says whose stores to whom get lost, late how many turns each rank comes late, absent which ranks do not come: for tests.
+	lost   func(from, to int) bool
+	late   func(rank int) int
+	absent func(rank int) bool
+	// patience is how many instructions a rank waits for the others.
+	patience uint64
+}
+
+func newSimGroup(cfg GroupConfig) (groupBackend, error) {
+	if err := oneProcess(cfg, cfg.Devices[0]); err != nil {
+		return nil, err
+	}
+	_, name, _ := strings.Cut(cfg.Devices[0], ":")
+	b, err := newSim(name)
+	if err != nil {
+		return nil, fmt.Errorf("sampler: device %s: %w", cfg.Devices[0], err)
+	}
+	g := &simGroup{dev: b.(*simDevice), device: cfg.Devices[0], world: cfg.World, transport: cfg.Transport, patience: 1 << 26}
+	switch cfg.Transport {
+	case "":
+		g.transport = TransportPeer
+	case TransportNCCL:
+		return nil, &TransportError{TransportNCCL, errors.New("simulators have no NCCL")}
+	}
+	return g, nil
+}
+
+func (g *simGroup) info() GroupInfo {
+	info := GroupInfo{World: g.world, Arch: g.dev.arch.Name, Transport: g.transport, Why: "simulated ranks reach one another's memory"}
+	for range g.world {
+		info.Devices = append(info.Devices, g.device)
+	}
+	return info
+}
+
+func (g *simGroup) healthy() error { return nil }
+func (g *simGroup) close() error   { return nil }
+
+func (g *simGroup) loadHead(ctx context.Context, w Weights, spans []ir.Span) (groupHeadBackend, error) {
+	h := &simGroupHead{group: g}
+	for _, span := range spans {
+		part, err := loadShard(ctx, g.dev, w, span)
+		if err != nil {
+			return nil, err
+		}
+		h.parts = append(h.parts, part.(*simHead))
+	}
+	return h, nil
+}
+
+type simGroupHead struct {
+	group *simGroup
+	parts []*simHead
+}
+
+func (h *simGroupHead) close() error { return nil }
+
+func (h *simGroupHead) plan(ctx context.Context, spec Spec) (groupPlanBackend, error) {
+	p := &simGroupPlan{group: h.group, spec: spec, rows: recordRows(spec.MaxBatch)}
+	if spec.shard = ir.ShardExchange; h.group.transport != TransportPeer {
+		spec.shard = ir.ShardRecords
+	}
+	h.group.dev.parsed = map[string]*sim.Program{}
+	defer func() { h.group.dev.parsed = nil }()
+	for _, part := range h.parts {
+		b, err := part.plan(ctx, spec)
+		if err != nil {
+			return nil, err
+		}
+		p.parts = append(p.parts, b.(*simPlan))
+	}
+	p.facts = p.parts[0].buckets[0].Artifact.Manifest.Facts
+	p.connect()
+	return p, nil
+}
+
+type simGroupPlan struct {
+	group   *simGroup
+	spec    Spec
+	parts   []*simPlan
+	rows    int // that records have room for
+	facts   bool
+	tables  []*sim.Block
+	inboxes []*sim.Block
+}
+
+func (p *simGroupPlan) close() error { return nil }
+
+func (p *simGroupPlan) kernels() (names []string) {
+	for _, part := range p.parts {
+		names = append(names, part.kernels()...)
+	}
+	return names
+}
+
+// connect lays out what ranks keep between calls: tables and inboxes.
+func (p *simGroupPlan) connect() {
+	p.inboxes, p.tables = nil, nil
+	mem, world := sim.NewSharedMemory(), len(p.parts)
+	for rank := range world {
+		inbox := mem.Put(fmt.Sprintf("inbox of rank %d", rank), make([]byte, inboxBytes(p.parts[0].buckets[0].Artifact.Manifest, p.rows, world)))
+		table := mem.Alloc(fmt.Sprintf("table of rank %d", rank), manifest.PeerTableBytes(world))
+		inbox.Owner, table.Owner = rank+1, rank+1
+		p.inboxes, p.tables = append(p.inboxes, inbox), append(p.tables, table)
+	}
+	for rank, table := range p.tables {
+		t := peerTable{world: world, rank: rank, timeout: p.group.patience, rows: p.rows}
+		for _, inbox := range p.inboxes {
+			t.inboxes = append(t.inboxes, inbox.Addr)
+		}
+		table.Write(0, t.encode())
+	}
+}
+
+func (p *simGroupPlan) sample(ctx context.Context, b *batch) ([]*Result, error) {
+	if p.group.transport != TransportPeer {
+		return p.gather(ctx, b)
+	}
+	all, err := p.run(ctx, []*batch{b})
+	if len(all) == 0 {
+		return nil, err
+	}
+	return all[0], err
+}
+
+// run makes some calls, one behind the other on every rank: a rank may be at a later one than others are. It returns the results of each
+// call by the ranks that came.
+func (p *simGroupPlan) run(ctx context.Context, batches []*batch) ([][]*Result, error) {
+	memory := sim.NewMemory()
+	for rank := range p.parts {
+		memory.Adopt(p.inboxes[rank])
+		memory.Adopt(p.tables[rank])
+	}
+	ranks, mems := make([]sim.Rank, len(p.parts)), make([][]*simMemory, len(p.parts))
+	for rank := range p.parts {
+		r := &ranks[rank]
+		if p.group.late != nil {
+			r.Late = p.group.late(rank)
+		}
+		r.Absent = p.group.absent != nil && p.group.absent(rank)
+		for _, b := range batches {
+			launches, mem := p.launches(memory, rank, b)
+			r.Launches, mems[rank] = append(r.Launches, launches...), append(mems[rank], mem)
+		}
+	}
+	reports, err := p.runRanks(ctx, memory, ranks)
+	if err != nil {
+		return nil, err
+	}
+	if len(batches) == 1 {
+		if err := p.makeFurtherPasses(ctx, memory, mems, batches[0], reports); err != nil {
+			return nil, err
+		}
+	}
+	out := make([][]*Result, len(batches))
+	for rank, list := range reports {
+		each := len(list) / len(batches) // launches of a call
+		for i := range batches {
+			if each == 0 {
+				continue
+			}
+			res, failed := p.result(rank, list[i*each:(i+1)*each], mems[rank][i], batches[i])
+			err, out[i] = errors.Join(err, failed), append(out[i], res)
+		}
+	}
+	return out, err
+}
+
+func (p *simGroupPlan) runRanks(ctx context.Context, memory *sim.Memory, ranks []sim.Rank) ([][]*sim.Report, error) {
+	return sim.RunGroup(ctx, memory, ranks, sim.GroupOptions{Seed: p.group.dev.runs.Add(1), Lost: p.group.lost})
+}
+
+// makeFurtherPasses goes on while rows of a call are undecided, as they are on all ranks, and adds to the reports.
+func (p *simGroupPlan) makeFurtherPasses(ctx context.Context, memory *sim.Memory, mems [][]*simMemory, b *batch, reports [][]*sim.Report) error {
+	for pass := 1; pass < mostPasses; pass++ {
+		ranks, some := make([]sim.Rank, len(p.parts)), false
+		for rank, part := range p.parts {
+			mem := mems[rank][0]
+			ranks[rank].Absent = len(reports[rank]) == 0
+			if ranks[rank].Absent || part.further == nil || !slices.Contains(mem.words(mem.status, b.rows), uint32(ir.StatusUndecided)) {
+				continue
+			}
+			some = true
+			for i, program := range []*sim.Program{part.further, part.furtherGather, part.furtherStage} {
+				l := mem.launch
+				switch l.CTAs = b.rows; i {
+				case 0:
+					l.CTAs = part.furtherCTAs(b.rows)
+				case 1:
+					l.CTAs = min(b.rows, simCTAs)
+				}
+				ranks[rank].Launches = append(ranks[rank].Launches, sim.RankLaunch{Program: program, Launch: l})
+			}
+		}
+		if !some {
+			return nil
+		}
+		more, err := p.runRanks(ctx, memory, ranks)
+		if err != nil {
+			return err
+		}
+		for rank := range reports {
+			reports[rank] = append(reports[rank], more[rank]...)
+		}
+	}
+	return nil
+}
+
+// launches are those of one call of a rank: the kernel, and where it collects tokens the stage that brings their lists together and the
+// one that draws from them.
+func (p *simGroupPlan) launches(memory *sim.Memory, rank int, b *batch) ([]sim.RankLaunch, *simMemory) {
+	part := p.parts[rank]
+	i, mem := part.layOut(memory, b)
+	l := &mem.launch
+	l.Pointers[templates.ParamPeers] = p.tables[rank].Addr
+	list := []sim.RankLaunch{{Program: part.programs[i], Launch: *l}}
+	if part.gather[i] == nil {
+		return list, mem
+	}
+	l.Pointers[templates.ParamRecords] = memory.Alloc("records", manifest.RecordBytes(p.facts, p.rows)).Addr
+	l.Scalars[templates.ParamRecordRows] = uint32(p.rows)
+	for _, stage := range []*sim.Program{part.gather[i], part.stages[i]} {
+		next := *l
+		if next.CTAs = b.rows; stage == part.gather[i] {
+			next.CTAs = min(b.rows, simCTAs)
+		}
+		list = append(list, sim.RankLaunch{Program: stage, Launch: next})
+	}
+	return list, mem
+}
+
+// result reads what a rank has written.
+func (p *simGroupPlan) result(rank int, reports []*sim.Report, mem *simMemory, b *batch) (*Result, error) {
+	r := reports[0]
+	for _, one := range reports {
+		if err := one.Err(); err != nil {
+			return nil, fmt.Errorf("simulator, rank %d: kernel %s: %w", rank, one.Kernel, err)
+		}
+	}
+	if err := mem.complete(p.spec); err != nil {
+		return nil, fmt.Errorf("simulator, rank %d: kernel %s: %w", rank, r.Kernel, err)
+	}
+	res := mem.result(b, p.spec)
+	if res.Kernel = r.Kernel; failedPeers(res.Status) {
+		return res, p.peerError(rank)
+	}
+	return res, nil
+}
+
+// peerError reads in a rank's table whom it missed.
+func (p *simGroupPlan) peerError(rank int) error {
+	raw := make([]byte, p.tables[rank].Size())
+	p.tables[rank].Read(0, raw)
+	return peerErrorOf(raw, 0)
+}
+
+// gather runs the ranks one after the other, and then has each join the records of all.
+func (p *simGroupPlan) gather(ctx context.Context, b *batch) (out []*Result, err error) {
+	var all []byte
+	mems, chosen := make([]*simMemory, len(p.parts)), make([]int, len(p.parts))
+	for rank, part := range p.parts {
+		i, mem := part.layOut(sim.NewMemory(), b)
+		records := mem.memory.Put("records", make([]byte, manifest.RecordBytes(p.facts, p.rows)))
+		mem.launch.Pointers[templates.ParamRecords], mem.launch.Scalars[templates.ParamRecordRows] = records.Addr, uint32(p.rows)
+		if err := mem.run(ctx, part.programs[i]); err != nil {
+			return nil, err
+		}
+		raw := make([]byte, records.Size())
+		records.Read(0, raw)
+		all, mems[rank], chosen[rank] = append(all, raw...), mem, i
+	}
+	for rank, part := range p.parts {
+		mem := mems[rank]
+		mem.launch.Pointers[templates.ParamGathered], mem.launch.Scalars[templates.ParamWorld] = mem.memory.Put("gathered", all).Addr, uint32(len(p.parts))
+		mem.launch.CTAs = min(b.rows, simCTAs)
+		if err := mem.run(ctx, part.join[chosen[rank]]); err != nil {
+			return nil, err
+		}
+		if err := mem.complete(p.spec); err != nil {
+			return nil, err
+		}
+		res := mem.result(b, p.spec)
+		res.Kernel = part.buckets[chosen[rank]].Artifact.Manifest.Entry
+		out = append(out, res)
+	}
+	return out, nil
+}
+
+// peerTable is what a rank's table holds at first.
+type peerTable struct {
+	world, rank, rows int
+	timeout           uint64
+	inboxes           []uint64
+}
+
+func (t peerTable) encode() []byte {
+	raw := make([]byte, manifest.PeerTableBytes(t.world))
+	le := binary.LittleEndian
+	le.PutUint32(raw[manifest.PeerWorld:], uint32(t.world))
+	le.PutUint32(raw[manifest.PeerRank:], uint32(t.rank))
+	le.PutUint64(raw[manifest.PeerTimeout:], t.timeout)
+	le.PutUint32(raw[manifest.PeerRows:], uint32(t.rows))
+	for i, inbox := range t.inboxes {
+		le.PutUint64(raw[manifest.PeerInboxes+8*i:], inbox)
+	}
+	return raw
+}
