@@ -12,6 +12,7 @@ import (
 	"github.com/fsgen/fsgen/internal/bench"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/model"
+	"github.com/fsgen/fsgen/sampler"
 )
 
 var benchCommand = &command{
@@ -19,6 +20,7 @@ var benchCommand = &command{
 	short: "time kernels against the memory floor and cuBLAS, on a GPU",
 	examples: `  fsgen bench --model qwen3-8b
   fsgen bench --model llama3-70b --batch 16,64 --out llama3-70b.json
+  fsgen bench --model qwen3-8b --tp 2            ranks on two GPUs, or on two halves of one, against one GPU
   fsgen bench --vocab 151936 --hidden 4096 --sampler greedy --format gobench > new.txt
 `,
 	setup: setupBench,
@@ -27,6 +29,7 @@ var benchCommand = &command{
 // benching is what bench was asked for.
 type benching struct {
 	target
+	ranks
 	batch, peers, transform, sampler, weights, device, format, out string
 	launch                                                         string
 	replays                                                        int
@@ -37,6 +40,7 @@ type benching struct {
 func setupBench(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	var o benching
 	o.target.flags(f)
+	o.ranks.flags(f, false)
 	f.StringVar(&o.batch, "batch", "1,8,16,32,64,128,256", "batch sizes")
 	f.StringVar(&o.peers, "peers", "cublas", "what to run beside fsgen: cublas (the logits alone), or none")
 	f.StringVar(&o.transform, "transform", "temperature", "transform chain, as for emit")
@@ -64,6 +68,9 @@ func (o *benching) run(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return err
 	}
+	if o.ranks.n > 0 {
+		return o.runRanks(ctx, e, cfg)
+	}
 	rep, err := o.measure(ctx, e, cfg)
 	if err != nil {
 		return err
@@ -74,13 +81,43 @@ func (o *benching) run(ctx context.Context, e *env, args []string) error {
 	return o.print(e, rep)
 }
 
+// runRanks times ranks against one GPU.
+func (o *benching) runRanks(ctx context.Context, e *env, cfg bench.Config) error {
+	devices, _, err := sampler.GroupDevices(o.device, o.ranks.n)
+	if err != nil {
+		return groupError(err)
+	}
+	line := e.status()
+	ranks := bench.RanksConfig{Shape: cfg.Shape, Computation: cfg.Computation, Batches: cfg.Batches, Replays: o.replays,
+		Group:    sampler.GroupConfig{Devices: devices, Transport: sampler.Transport(o.transport)},
+		Progress: func(done, total int) { line.set(fmt.Sprintf("batch size %d of %d", done+1, total)) }}
+	if err := ranks.Check(); err != nil {
+		return usagef("%s", reason(err))
+	}
+	e.release()
+	rep, err := bench.RunRanks(ctx, ranks)
+	line.clear()
+	switch {
+	case err != nil:
+		return groupError(err)
+	case e.json:
+		return rep.WriteJSON(e.stdout)
+	}
+	return rep.WriteTable(e.stdout)
+}
+
 // launchWays are what --launch takes.
 var launchWays = map[string][]string{"both": bench.LaunchNames, bench.Overlap: {bench.Overlap}, bench.Serial: {bench.Serial}}
 
 var gpuNames = regexp.MustCompile(`^cuda(:[0-9]{1,6})?$`)
 
 func (o *benching) checkFlags(e *env) error {
+	if err := o.ranks.check(); err != nil {
+		return err
+	}
 	switch {
+	case o.ranks.n > 0 && (o.out != "" || o.format != "table" || o.changed("peers") && o.peers != "none"):
+		return usagef("bench: --tp prints a table or JSON, of ranks and one GPU: it takes no --out, --format or --peers")
 	case !gpuNames.MatchString(o.device):
 		return usagef("--device: %q: want cuda or cuda:N, since there is nothing to time elsewhere", o.device)
 	case launchWays[o.launch] == nil:

@@ -33,7 +33,7 @@ var emitCommand = &command{
 type emission struct {
 	target
 	archs, batch, transform, sampler, weights, tensorMap, tile, format, out string
-	logProbs, truncation, draws                                             string
+	logProbs, truncation, draws, shard                                      string
 	score, logSumExp, slots, further, listed                                bool
 	topLogProbs                                                             int
 }
@@ -57,6 +57,7 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.draws, "draws", "", "rows may draw several tokens: with-replacement or without-replacement")
 	f.BoolVar(&o.slots, "slots", false, "rows take their parameters from the places that an array of slots names")
 	f.BoolVar(&o.further, "further", false, "write beside each kernel that of its further passes (needs --truncation or --draws)")
+	f.StringVar(&o.shard, "shard", "", "have a part of the vocabulary: exchange (ranks join what they found by themselves) or records (a second kernel joins them)")
 	f.StringVar(&o.tile, "tile", "", "tile, as in m192n16k64s8c1, instead of the default for the batch size")
 	f.StringVar(&o.format, "format", "ptx,json", "files to write: ptx, json, h (C header), go (package)")
 	f.StringVarP(&o.out, "output", "o", "", "directory to write to, or - to print the PTX (or the one format that --format names)")
@@ -169,8 +170,12 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	if err != nil {
 		return nil, err
 	}
+	shard, err := ir.ParseShard(o.shard)
+	if err != nil {
+		return nil, usagef("--shard: %s", reason(err))
+	}
 	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Truncation: truncation, Score: o.score, LogSumExp: o.logSumExp, LogProb: mode,
-		Draws: draws, MaxDraws: most, TopN: o.topLogProbs, Listed: o.listed, Slots: o.slots}
+		Draws: draws, Shard: shard, MaxDraws: most, TopN: o.topLogProbs, Listed: o.listed, Slots: o.slots}
 	if err := c.Validate(); err != nil {
 		return nil, usagef("emit: %s", reason(err))
 	}

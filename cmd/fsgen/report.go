@@ -42,7 +42,7 @@ type report struct {
 	Passes     []int32  `json:"passes,omitempty"`
 }
 
-func (o *sampling) print(e *env, dev *sampler.Device, spec sampler.Spec, res *sampler.Result) error {
+func (o *sampling) print(e *env, info sampler.Info, spec sampler.Spec, res *sampler.Result) error {
 	if len(res.Tokens) == 0 {
 		e.note("there are no hidden states: no token was sampled")
 	}
@@ -55,7 +55,7 @@ func (o *sampling) print(e *env, dev *sampler.Device, spec sampler.Spec, res *sa
 		}
 		return nil
 	}
-	return json.NewEncoder(e.stdout).Encode(o.report(dev.Info(), spec, res))
+	return json.NewEncoder(e.stdout).Encode(o.report(info, spec, res))
 }
 
 // line is what is printed of a row: its token, or its draws, and the log-sum-exp and the log-probability where those were

@@ -21,6 +21,7 @@ var sampleCommand = &command{
   fsgen sample --weights w.safetensors:lm_head.weight --hidden h.npy --greedy --device cpu --json
   fsgen sample --sampler grouped --logsumexp     the distribution of gumbel by another path, with log-sum-exps
   fsgen sample --device cpu --top-k 40 --top-p 0.9 --logprobs processed --top-logprobs 5 --json
+  fsgen sample --tp 4 --device cuda:0            four ranks, each with a part of the vocabulary and of the GPU
   fsgen sample --device cpu --draws 8 --without-replacement --ban-ids 0,1
 `,
 	setup: setupSample,
@@ -30,6 +31,7 @@ var sampleCommand = &command{
 type sampling struct {
 	source
 	rowParams
+	ranks
 	temperature, seed, position, mask, bias string
 	scale, softcap                          float32
 	greedy, score, logSumExp                bool
@@ -55,6 +57,7 @@ func setupSample(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.BoolVar(&o.score, "score", false, "report the winning scores (needs --json)")
 	f.BoolVar(&o.logSumExp, "logsumexp", false, "report the log-sum-exp of z/T of every row, after its token")
 	o.rowParams.flags(f)
+	o.ranks.flags(f, true)
 	f.Uint32Var(&o.draw, "draw", 0, "index among independent draws of one row and position")
 	f.Uint32Var(&o.tag, "stream-tag", 0, "keeps uses of one seed and position apart")
 	f.StringVar(&o.device, "device", sampler.Auto, "auto, cpu, cuda, cuda:N or sim:ARCH")
@@ -81,6 +84,9 @@ func (o *sampling) run(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return err
 	}
+	if o.ranks.n > 0 {
+		return o.runOnRanks(ctx, e, in, spec, rows)
+	}
 	dev, err := openDevice(e, o.device)
 	if err != nil {
 		return err
@@ -90,7 +96,40 @@ func (o *sampling) run(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.print(e, dev, spec, res)
+	return o.print(e, dev.Info(), spec, res)
+}
+
+// runOnRanks is run where ranks share the vocabulary.
+func (o *sampling) runOnRanks(ctx context.Context, e *env, in *opened, spec sampler.Spec, rows sampler.Rows) error {
+	g, err := o.ranks.open(ctx, e, o.device)
+	if err != nil {
+		return err
+	}
+	res, err := o.sampleOnRanks(ctx, e, g, in, spec, rows)
+	if err := errors.Join(err, g.Close()); err != nil {
+		return err
+	}
+	return o.print(e, sampler.Info{Name: runs(g.Info().Devices)}, spec, res)
+}
+
+func (o *sampling) sampleOnRanks(ctx context.Context, e *env, g *sampler.Group, in *opened, spec sampler.Spec, rows sampler.Rows) (*sampler.Result, error) {
+	line := e.status()
+	defer line.clear()
+	head, err := g.LoadHead(ctx, sampler.Weights{Source: in.watch(line), Vocab: in.vocab, Hidden: in.width, Layout: o.headLayout(spec)}, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer head.Close()
+	line.set("preparing kernels")
+	plan, err := head.Plan(ctx, spec)
+	if err != nil {
+		return nil, tileError(o.tile, g.Info().Arch, err)
+	}
+	defer plan.Close()
+	line.clear()
+	e.release()
+	line.set(fmt.Sprintf("sampling %d rows", in.rows))
+	return plan.Sample(ctx, in.hidden, rows)
 }
 
 // checkFlags refuses what is wrong whatever the files hold.
@@ -121,6 +160,9 @@ func (o *sampling) checkFlags(e *env) error {
 		return usagef("--kernel and --layout exclude each other: the kernel has its layout")
 	}
 	if err := checkDevice(o.device); err != nil {
+		return err
+	}
+	if err := o.ranks.check(); err != nil {
 		return err
 	}
 	return o.wantGPU()

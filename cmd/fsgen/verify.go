@@ -15,18 +15,23 @@ import (
 
 var verifyCommand = &command{
 	name: "verify", args: "[--suite NAME] [--device D]", short: "check a device's kernels against the reference",
-	examples: "  fsgen verify --device cuda --suite exact\n",
+	examples: "  fsgen verify --device cuda --suite exact\n  fsgen verify --tp 4 --device cuda:0\n",
 	setup: func(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 		suite := f.String("suite", "quick", "suite: "+strings.Join(verify.Suites(), ", "))
 		device := f.String("device", sampler.Auto, "auto, cpu, cuda, cuda:N or sim:ARCH")
 		seed := f.Uint64("seed", 1, "seed of the random data; the same seed repeats the run")
 		draws := f.Int64("draws", 0, "draws of the statistics (the suite's own if 0)")
+		var o ranks
+		o.flags(f, false)
 		kind := f.String("sampler", "", "only the checks of one sampler: gumbel, grouped or greedy")
 		return func(ctx context.Context, e *env, args []string) error {
 			if err := noArgs("verify", args); err != nil {
 				return err
 			}
-			return runVerify(ctx, e, *device, verify.Options{Suite: *suite, Sampler: *kind, Seed: *seed, Draws: *draws})
+			if err := o.check(); err != nil {
+				return err
+			}
+			return runVerify(ctx, e, *device, &o, verify.Options{Suite: *suite, Sampler: *kind, Seed: *seed, Draws: *draws})
 		}
 	},
 }
@@ -50,17 +55,11 @@ func checkVerify(device string, o verify.Options) error {
 	return nil
 }
 
-func runVerify(ctx context.Context, e *env, device string, o verify.Options) error {
+func runVerify(ctx context.Context, e *env, device string, shared *ranks, o verify.Options) error {
 	if err := checkVerify(device, o); err != nil {
 		return err
 	}
-	dev, err := openDevice(e, device)
-	if err != nil {
-		return err
-	}
-	defer dev.Close()
-	e.release()
-	rep, err := runSuite(ctx, e, dev, o)
+	rep, err := verifyDevice(ctx, e, device, shared, o)
 	if err != nil {
 		return err
 	}
@@ -73,8 +72,28 @@ func runVerify(ctx context.Context, e *env, device string, o verify.Options) err
 	return nil
 }
 
+// verifyDevice runs the suite on a device, or on ranks.
+func verifyDevice(ctx context.Context, e *env, device string, shared *ranks, o verify.Options) (*verify.Report, error) {
+	if shared.n > 0 {
+		g, err := shared.open(ctx, e, device)
+		if err != nil {
+			return nil, err
+		}
+		defer g.Close()
+		e.release()
+		return runSuite(e, o, func(o verify.Options) (*verify.Report, error) { return verify.RunGroup(ctx, g, o) })
+	}
+	dev, err := openDevice(e, device)
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Close()
+	e.release()
+	return runSuite(e, o, func(o verify.Options) (*verify.Report, error) { return verify.Run(ctx, dev, o) })
+}
+
 // runSuite shows progress where somebody looks.
-func runSuite(ctx context.Context, e *env, dev *sampler.Device, o verify.Options) (*verify.Report, error) {
+func runSuite(e *env, o verify.Options, run func(o verify.Options) (*verify.Report, error)) (*verify.Report, error) {
 	line := e.status()
 	defer line.clear()
 	o.Progress = func(done, total int, what string) { line.set(fmt.Sprintf("%d/%d %s", done, total, what)) }
@@ -84,13 +103,16 @@ func runSuite(ctx context.Context, e *env, dev *sampler.Device, o verify.Options
 			printCheck(e, c)
 		}
 	}
-	return verify.Run(ctx, dev, o)
+	return run(o)
 }
 
 // printCheck prints what a check found, as soon as it is done.
 func printCheck(e *env, c verify.Check) {
 	mark := "ok  "
-	if !c.OK {
+	switch {
+	case c.Skipped:
+		mark = "skip"
+	case !c.OK:
 		mark = "FAIL"
 	}
 	fmt.Fprintf(e.stdout, "%s %s: %d rows, %d near ties", mark, c.Name, c.Rows, c.NearTies)
@@ -106,6 +128,9 @@ func printCheck(e *env, c verify.Check) {
 func printReport(e *env, rep *verify.Report) error {
 	if e.json {
 		return json.NewEncoder(e.stdout).Encode(rep)
+	}
+	if rep.Skipped > 0 {
+		fmt.Fprintf(e.stdout, "%d skipped, ", rep.Skipped)
 	}
 	fmt.Fprintf(e.stdout, "%d passed, %d failed (suite %s, device %s, seed %d)\n", rep.Passed, rep.Failed, rep.Suite, rep.Device, rep.Seed)
 	return nil

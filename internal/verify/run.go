@@ -110,9 +110,12 @@ func (r *run) add(rep *Report, c Check) {
 		r.o.Done(c)
 	}
 	rep.Checks = append(rep.Checks, c)
-	if c.OK {
+	switch {
+	case c.Skipped:
+		rep.Skipped++
+	case c.OK:
 		rep.Passed++
-	} else {
+	default:
 		rep.Failed++
 	}
 }
@@ -133,13 +136,22 @@ func (r *run) check(ctx context.Context, it item, i, total int) Check {
 	if err != nil && p.beyond && ctx.Err() == nil {
 		err = p.again(ctx, it, err)
 	}
-	if err != nil {
+	if r.undone(err) {
+		c.Detail, c.Skipped = err.Error(), true
+	} else if err != nil {
 		c.Detail = strings.TrimSpace(err.Error() + "\n" + c.Detail)
 	} else {
 		c.OK = true
 	}
 	c.Elapsed = time.Since(begin)
 	return c
+}
+
+// undone reports whether a check was of something that the ranks of a group do not do.
+func (r *run) undone(err error) bool {
+	var missing *sampler.UnsupportedError
+	_, ranks := r.dev.(deviceGroup)
+	return ranks && errors.As(err, &missing)
 }
 
 // again runs a check whose statistic has failed once more, on other data. Of hundreds of statistics one is beyond the limit by

@@ -39,6 +39,8 @@ type Check struct {
 	// Detail says what was wrong, or what was measured.
 	Detail string `json:"detail,omitempty"`
 	OK     bool   `json:"ok"`
+	// Skipped says that the ranks of a group do not do what the check is about: it neither passed nor failed.
+	Skipped bool `json:"skipped,omitempty"`
 	// Stat is the statistic furthest from its expectation; an infinite z is written as the largest finite one.
 	Stat    *stats.Result `json:"stat,omitempty"`
 	Elapsed time.Duration `json:"elapsed_ns"`
@@ -52,6 +54,9 @@ type Report struct {
 	Checks []Check `json:"checks"`
 	Passed int     `json:"passed"`
 	Failed int     `json:"failed"`
+	// Skipped counts the checks of what ranks do not do; Ranks are those of a group, 0 for a device.
+	Skipped int `json:"skipped,omitempty"`
+	Ranks   int `json:"ranks,omitempty"`
 }
 
 // suite makes the checks of a run.
@@ -82,6 +87,15 @@ func Suites() []string {
 // checks up to there.
 func Run(ctx context.Context, dev *sampler.Device, o Options) (*Report, error) {
 	return runOn(ctx, device{dev}, o)
+}
+
+// RunGroup is Run on the ranks of a group. Checks of what ranks do not do are skipped.
+func RunGroup(ctx context.Context, g *sampler.Group, o Options) (*Report, error) {
+	rep, err := runOn(ctx, deviceGroup{g}, o)
+	if rep != nil {
+		rep.Ranks = g.World()
+	}
+	return rep, err
 }
 
 func runOn(ctx context.Context, dev target, o Options) (*Report, error) {

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fsgen/fsgen/sampler"
+)
+
+// ranks says how the vocabulary is shared.
+type ranks struct {
+	n, own          int
+	name, transport string
+	given           func(string) bool
+}
+
+func (r *ranks) flags(f *pflag.FlagSet, processes bool) {
+	r.given = f.Changed
+	f.IntVar(&r.n, "tp", 0, "share the vocabulary among that many ranks: GPUs in turn, or parts of the one that --device names")
+	f.StringVar(&r.transport, "tp-transport", "", "how ranks exchange what they found: peer, nccl or host (the first that works if absent; needs --tp)")
+	if processes {
+		f.IntVar(&r.own, "tp-rank", 0, "be this one of the ranks, the others being processes of their own (needs --tp-group)")
+		f.StringVar(&r.name, "tp-group", "", "name that the processes of the ranks find each other by (needs --tp)")
+	}
+}
+
+func (r *ranks) check() error {
+	switch {
+	case r.given("tp") && r.n < 1:
+		return usagef("--tp is %d: want 1 or more", r.n)
+	case !r.given("tp") && (r.given("tp-transport") || r.given("tp-group")):
+		return usagef("--tp-transport and --tp-group need --tp")
+	case r.given("tp-rank") && r.name == "":
+		return usagef("--tp-rank needs --tp-group: the name that its ranks share")
+	}
+	return nil
+}
+
+// open opens the group on a device, and says how its ranks exchange what they found.
+func (r *ranks) open(ctx context.Context, e *env, device string) (*sampler.Group, error) {
+	cfg := sampler.GroupConfig{Transport: sampler.Transport(r.transport)}
+	devices, fallback, err := sampler.GroupDevices(device, r.n)
+	if err != nil {
+		return nil, groupError(err)
+	}
+	if fallback != nil {
+		e.note("device cpu: %s", trimmed(fallback))
+	}
+	if cfg.Devices = devices; r.name != "" {
+		cfg.World, cfg.Rank, cfg.Name, cfg.Dir = r.n, r.own, r.name, os.Getenv("FSGEN_GROUP_DIR")
+		if r.own >= 0 && r.own < r.n {
+			cfg.Devices = devices[r.own : r.own+1]
+		}
+	}
+	g, err := sampler.OpenGroup(ctx, cfg)
+	if err != nil {
+		return nil, groupError(err)
+	}
+	info := g.Info()
+	e.note("%s ranks on %s: transport %s (%s)", strconv.Itoa(info.World), runs(info.Devices), info.Transport, info.Why)
+	return g, nil
+}
+
+// groupError makes usage errors of what flags were wrong.
+func groupError(err error) error {
+	var bad *sampler.InputError
+	if errors.As(err, &bad) {
+		return usagef("--tp: %s", reason(err))
+	}
+	return err
+}
+
+// runs names devices, and how often one comes.
+func runs(devices []string) (text string) {
+	for i := 0; i < len(devices); {
+		n := 1
+		for i+n < len(devices) && devices[i+n] == devices[i] {
+			n++
+		}
+		if text != "" {
+			text += ", "
+		}
+		if text += devices[i]; n > 1 {
+			text += " (" + strconv.Itoa(n) + ")"
+		}
+		i += n
+	}
+	return text
+}
