@@ -71,10 +71,11 @@ func InboxBytes(facts bool, rows, world int) int {
 
 // A kernel that collects tokens leaves its records to the stage Gather, and ranks send one another lists beside them. Its inbox has
 // flags of every row, then records, then lists: for even epochs of all ranks, and the same for odd ones, each. The list of a row is a
-// u32, the tokens listed, its marks from SentMarks on, from SentBins on what a survey has counted, u64, and from SentEntries on the
+// u32, the tokens listed, at SentPeak its largest logit where the kernel finds it, its marks from SentMarks on, from SentBins on what a survey has counted, u64, and from SentEntries on the
 // first SentCandidates tokens.
 const (
 	SentCandidates = 2048
+	SentPeak       = 4
 	SentMarks      = 16
 	SentBins       = SentMarks + 4*RowMarks
 	SentEntries    = SentBins + 8*RowPivots + 16

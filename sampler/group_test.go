@@ -195,12 +195,14 @@ func TestShardsTakeFurtherPasses(t *testing.T) {
 	for i, c := range []struct {
 		truncation ir.Truncation
 		logProb    ir.LogProb
+		draws      ir.Draws
 		vocab      int
 		spread     float64
 		device     string
 	}{
-		{ir.Truncation{TopP: true, MinP: true}, ir.ProcessedLogProb, 2900, 0.2, "sim:sm_100"},
-		{ir.Truncation{TopK: true}, ir.NoLogProb, 4000, 0, "sim:sm_90"}, // of a list that a rank cannot send as a whole
+		{ir.Truncation{TopP: true, MinP: true}, ir.ProcessedLogProb, ir.SingleDraw, 2900, 0.2, "sim:sm_100"},
+		{ir.Truncation{TopK: true}, ir.NoLogProb, ir.SingleDraw, 4000, 0, "sim:sm_90"}, // of a list that a rank cannot send as a whole
+		{ir.Truncation{}, ir.NoLogProb, ir.WithReplacement, 3000, 0.2, "sim:sm_90"},
 	} {
 		const hidden, n = 8, 2
 		rng := rand.New(rand.NewPCG(uint64(i), 12))
@@ -216,11 +218,15 @@ func TestShardsTakeFurtherPasses(t *testing.T) {
 		if c.truncation.MinP {
 			rows.MinP = []float32{0, 0.2}
 		}
-		spec := Spec{Truncation: c.truncation, LogProb: c.logProb, Score: true, MaxBatch: n}
+		spec := Spec{Truncation: c.truncation, LogProb: c.logProb, Score: true, Draws: c.draws, MaxBatch: n}
+		if c.draws != ir.SingleDraw {
+			spec.MaxDraws = 64
+		}
 		want := sampleGroup(t, GroupConfig{Devices: []string{CPU}}, weights, nil, spec, h, rows)
 		got := sampleGroup(t, GroupConfig{Devices: []string{c.device, c.device}}, weights, []ir.Span{{Start: 0, Count: 501}, {Start: 501, Count: c.vocab - 501}}, spec, h, rows)
 		require.Equal(t, want.Tokens, got.Tokens, "%v", c)
 		require.Equal(t, want.Status, got.Status, "%v", c)
+		require.Equal(t, want.Draws, got.Draws, "%v", c)
 		require.Greater(t, slices.Max(got.Passes), int32(1), "%v: %v", c, got.Passes)
 		for i := range want.LogProbs {
 			require.InDelta(t, want.LogProbs[i], got.LogProbs[i], 1e-5, "%v", c)

@@ -109,6 +109,9 @@ func (g *gatherer) begin() (broken ptx.Pred) {
 	} else if keepsMass(g.c) {
 		s.masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
 	}
+	if g.peaks() {
+		s.peaks = s.pointer(ParamPeaks, "u32", "batch", "workspace")
+	}
 	g.thread, g.row = f.B32("thread"), f.B32("row")
 	f.MovB32(g.thread, ptx.TidX)
 	f.MovB32(g.row, ptx.CtaidX)
@@ -233,6 +236,10 @@ func (g *gatherer) send() {
 		f.LdGlobalV4B32(facts, recordFacts(f, g.ownRecord, g.rows, g.row))
 	}
 	bin, binned := g.ownBin()
+	peak := f.B32("own_peak")
+	if g.peaks() {
+		f.LdGlobalB32(peak, g.peakAt())
+	}
 	entries, rank, more := g.entriesOf(), f.B32("to_rank"), f.Pred("more_ranks")
 	f.MovB32(rank, ptx.Imm(0))
 	next := f.Here("each_inbox")
@@ -251,6 +258,9 @@ func (g *gatherer) send() {
 	g.copyList("send_list", sent, entries, sentEntries, func(ptx.B32) ptx.Pred { return never })
 	g.only(func() {
 		f.StGlobalB32(list, count)
+		if g.peaks() {
+			f.StGlobalB32(list.Off(manifest.SentPeak), peak)
+		}
 		f.StGlobalB64(recordKey(f, records, g.row), key)
 		if facts != nil {
 			f.StGlobalV4B32(recordFacts(f, records, g.rows, g.row), facts)
@@ -337,6 +347,8 @@ func (g *gatherer) joinLists() {
 		f.MovB32(r, ptx.Imm(0))
 	}
 	f.SetpU32(ptx.NE, over, rank, rank)
+	peaks, peak := f.B32("joined_peak"), f.B32("rank_peak")
+	f.MovB32(peaks, ptx.Imm(keyEmpty))
 	bins, bin := f.B64("bins_sum"), f.B64("rank_bin")
 	f.MovB64(bins, ptx.Imm(0))
 	next := f.Here("join_list")
@@ -351,6 +363,10 @@ func (g *gatherer) joinLists() {
 		f.MadWideU32(at, g.thread, ptx.Imm(8), list)
 		f.LdGlobalB64(bin, at.Off(manifest.SentBins), ptx.RelaxedSys) // past the bins there are entries
 		f.AddU64(bins, bins, bin)
+	}
+	if g.peaks() {
+		f.LdGlobalB32(peak, list.Off(manifest.SentPeak), ptx.RelaxedSys)
+		f.MaxU32(peaks, peaks, peak)
 	}
 	f.MinU32(some, count, ptx.Imm(manifest.SentCandidates))
 	f.SetpOrU32(ptx.GT, over, count, some, over)
@@ -375,7 +391,17 @@ func (g *gatherer) joinLists() {
 		f.StGlobalB64(at, bins).If(has)
 	}
 	g.fillList(stored, entries, over)
-	g.only(func() { g.writeCount(total, over) })
+	g.only(func() {
+		g.writeCount(total, over)
+		if g.peaks() {
+			f.StGlobalB32(g.peakAt(), peaks)
+		}
+	})
+}
+
+// peakAt is where the row's largest logit is (peaks.go).
+func (g *gatherer) peakAt() ptx.B64 {
+	return rowAddr(g.f, loadPointer(g.f, g.sig.peaks, "row_peaks"), g.row)
 }
 
 // fillList fills a list up that has overflowed since a rank's was cut: whoever goes on from such a list looks at all of it. Nothing is
