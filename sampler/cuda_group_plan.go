@@ -212,10 +212,11 @@ func (p *cudaGroupPlan) sample(ctx context.Context, b *batch) ([]*Result, error)
 
 // pass makes a pass of a call on all ranks, the first or one for the rows that are undecided: these are the same on all.
 func (p *cudaGroupPlan) pass(ctx context.Context, b *batch, layouts []layout, pass int) error {
-	further := min(pass-1, 1)
-	for i, s := range p.slots {
-		if err := s.launch.passes(s.stream.Handle(), s.args(b, layouts[i], alignedLD(b.shape.Hidden)), pass == 1, further); err != nil {
-			return err
+	for step := range launchSteps {
+		for i, s := range p.slots {
+			if err := s.launch.rankStep(s.stream.Handle(), s.args(b, layouts[i], alignedLD(b.shape.Hidden)), pass == 1, step); err != nil {
+				return err
+			}
 		}
 	}
 	if err := p.gather(ctx, b); err != nil {

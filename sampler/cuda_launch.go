@@ -430,18 +430,46 @@ func (l *Launcher) launch(stream uintptr, k *cudaKernel, r *laidOut, a *DeviceAr
 			return err
 		}
 	}
-	if err := k.LaunchOn(stream, r.cfg, r.params); err != nil {
-		return err
-	}
-	if r.gather != nil {
-		if err := k.gather.LaunchOn(stream, r.gather.cfg, r.gather.params); err != nil {
+	for step := range launchSteps {
+		if err := k.step(stream, r, step); err != nil {
 			return err
 		}
 	}
-	if r.then == nil {
-		return nil
+	return nil
+}
+
+// launchSteps are the kernel, the stage that brings its lists and those of other ranks together, and the one that draws from them.
+const launchSteps = 3
+
+// step enqueues one of a launch's steps, if the kernel has it.
+func (k *cudaKernel) step(stream uintptr, r *laidOut, step int) error {
+	switch {
+	case step == 0:
+		return k.LaunchOn(stream, r.cfg, r.params)
+	case step == 1 && r.gather != nil:
+		return k.gather.LaunchOn(stream, r.gather.cfg, r.gather.params)
+	case step == 2 && r.then != nil:
+		return k.then.LaunchOn(stream, r.then.cfg, r.then.params)
 	}
-	return k.then.LaunchOn(stream, r.then.cfg, r.then.params)
+	return nil
+}
+
+// rankStep enqueues a step of a pass, the first or a further one. Ranks in one process take steps together: where streams share a queue of
+// the GPU, what waits for other ranks must not be ahead of what they have still to do.
+func (l *Launcher) rankStep(stream uintptr, a *DeviceArgs, first bool, step int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k, r := l.plan.further, l.further
+	if first {
+		i := l.plan.widths.choose(a.Batch)
+		k, r = l.plan.list[i], l.laid[i]
+	}
+	if !r.valid || r.asked != *a {
+		if err := l.layOut(k, r, a); err != nil {
+			return err
+		}
+	}
+	return k.step(stream, r, step)
 }
 
 // layOut checks the arguments of a launch and fills in its parameters.
