@@ -36,6 +36,7 @@ var computations = []ir.Computation{
 	computation(ir.Gumbel, "temperature", true),
 	computation(ir.Greedy, "bias=rows,mask", true),
 	computation(ir.Grouped, "temperature", true),
+	summed(computation(ir.Grouped, "temperature", false)),
 	summed(computation(ir.Grouped, "temperature,bias,mask", false)),
 	summed(computation(ir.Gumbel, "softcap=30,temperature", true)),
 }

@@ -103,6 +103,9 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 		require.Equal(t, v.Manifest, back)
 
 		k, c := v.Manifest, v.Computation
+		if v.Options.Further { // after which the stages of the first kernel report
+			c.TopN, c.Listed, c.Rank = 0, false, false
+		}
 		require.Equal(t, ir.Shape{Vocab: k.Problem.Vocab, Hidden: k.Problem.Hidden}, v.Shape)
 		chain, err := ir.ParseChain(k.Transform)
 		require.NoError(t, err)
@@ -118,8 +121,7 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 			"bias": c.Chain.Bias == ir.BiasVector || c.Chain.Bias == ir.BiasMatrix, "bias_stride": c.Chain.Bias == ir.BiasMatrix, "mask": c.Chain.Mask,
 			"lse": c.LogSumExp && results, "lse_partials": c.AddsUp(), "scores": c.Score && results, "tokens": results, "status": results, "hidden": true,
 			"shard_start": c.Shard != ir.Whole, "shard_count": c.Shard != ir.Whole, manifest.Peers: c.Shard == ir.ShardExchange && !gathers, manifest.Records: c.Shard == ir.ShardRecords || gathers,
-			manifest.Ranks: c.Rank || v.Options.Ranks,
-			"weights":      v.Options.Layout() == manifest.RowMajor, "packed_weights": v.Options.Layout() == manifest.Packed,
+			"weights": v.Options.Layout() == manifest.RowMajor, "packed_weights": v.Options.Layout() == manifest.Packed,
 			"top_k": c.Truncation.TopK, "top_p": c.Truncation.TopP, "min_p": c.Truncation.MinP,
 			manifest.Marks: c.Collects(), manifest.Counts: c.Collects(), manifest.Candidates: c.Collects(),
 			"draw_counts": c.Draws != ir.SingleDraw, manifest.MaxDraws: c.Draws != ir.SingleDraw,
@@ -131,6 +133,7 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 				}
 			}
 		}
+		require.Equal(t, c.Rank || v.Options.Ranks, k.Param(manifest.Ranks) != nil, v.name())
 		if join := k.JoinKernel(); join != nil {
 			for param, wanted := range map[string]bool{"tokens": true, "status": true, "scores": c.Score, "lse": c.LogSumExp, "logprob": c.LogProb != ir.NoLogProb, manifest.Gathered: true} {
 				require.Equal(t, wanted, join.Param(param) != nil, "%s: %s", join.Entry, param)
@@ -143,7 +146,7 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 		require.Equal(t, c.Draws.String(), v.Draws())
 		require.Equal(t, c.Draws != ir.SingleDraw, v.Writes(manifest.Draws))
 		require.Equal(t, c.Collects(), k.Resolve != nil)
-		require.Equal(t, c.Rank || v.Options.Ranks, slices.Contains(k.Outputs, manifest.Ranks))
+		require.Equal(t, c.Rank || v.Options.Ranks, slices.Contains(k.Outputs, manifest.Ranks), v.name())
 		require.Equal(t, c.TopN, k.TopN)
 		require.Equal(t, c.TopN > 0, k.Top != nil)
 		require.Equal(t, c.TopN > 0, slices.Contains(k.Outputs, manifest.TopIDs))

@@ -256,7 +256,7 @@ type Layout string
 // and is filled up with zeros to a multiple of PackedRows rows; columns past the hidden size are zero. So whatever rows a
 // tile takes, those of a stage of the ring are one run of bytes, as the ring holds them, and one plain copy fetches them. In
 // a row r, 16-byte unit u stands at unit u ^ (r mod 8): the 128-byte swizzle. Behind the last panel come PackedTail bytes,
-// which a tile that the vocabulary cuts reads and does not use.
+// which tiles past the vocabulary read and do not use: of a cluster that begins at its last rows, 8 CTAs of 256 rows at most.
 const (
 	RowMajor Layout = "rowmajor"
 	Packed   Layout = "packed"
@@ -264,7 +264,7 @@ const (
 	PackedCols     = 64
 	PackedRowBytes = 2 * PackedCols
 	PackedRows     = 64
-	PackedTail     = 256 * PackedRowBytes
+	PackedTail     = 8 * 256 * PackedRowBytes
 )
 
 // PackedPanels returns the number of panels of packed weights and the rows of each.

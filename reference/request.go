@@ -167,7 +167,7 @@ func ofSlot[T any](values []T, slot int) T {
 
 // orElse is ofSlot where there are values.
 func orElse[T any](values []T, slot int, otherwise T) T {
-	if values == nil {
+	if len(values) == 0 {
 		return otherwise
 	}
 	return ofSlot(values, slot)

@@ -230,7 +230,7 @@ func (s Spec) validateArtifact(a *gen.Artifact, further bool) error {
 		return &InputError{"artifact", fmt.Sprintf("the plan wants %s log-probabilities, which the kernel does not write", s.LogProb), m.Entry}
 	case s.Rank:
 		return &InputError{"artifact", "an emitted kernel counts no ranks", m.Entry}
-	case s.TopN > 0 && m.TopN != s.TopN:
+	case m.TopN != s.TopN: // a kernel that finds some has to leave them somewhere
 		return &InputError{"artifact", fmt.Sprintf("the plan wants the %d likeliest tokens, and the kernel finds %d", s.TopN, m.TopN), m.Entry}
 	case s.ListLogProbs && !s.Artifact.Writes(manifest.ListLogProbs):
 		return &InputError{"artifact", "the plan wants listed log-probabilities, which the kernel does not write", m.Entry}

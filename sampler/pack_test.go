@@ -9,6 +9,7 @@ import (
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/sim"
 	"github.com/fsgen/fsgen/templates"
+	"github.com/fsgen/fsgen/tiling"
 )
 
 // Every value stands once, at the place that the layout says, and everything else is zero.
@@ -73,6 +74,44 @@ func TestPackKernel(t *testing.T) {
 			got := make([]byte, 2*len(want))
 			out.Read(0, got)
 			require.Equal(t, asBytes(want), got, "%s %d x %d", a.Name, v, d)
+		}
+	}
+}
+
+// Clusters that begin at the last rows read past them, whole tiles at a time, but never past what packed weights have there.
+func TestTilesPastPackedWeights(t *testing.T) {
+	for device, tiles := range map[string][]string{
+		"sim:sm_90":  {"m192n16k64s4c2", "m192n32k64s4c4", "m192n64k64s3c2p", "m192n64k64s3c8", "m128n16k64s4c2bp"},
+		"sim:sm_100": {"m128n32k64s3c2", "m128n64k64s3c8"},
+	} {
+		for _, name := range tiles {
+			tile, err := tiling.ParseTile(name)
+			require.NoError(t, err)
+			for _, v := range []int{1, tile.M*tile.Cluster + 1} {
+				w, h, rows := make([]uint16, v*64), make([]uint16, 3*64), Rows{Seeds: []uint64{1, 2, 3}, Positions: []uint64{4}}
+				for i := range w {
+					w[i] = bf16Bits(float32(i%11) / 4)
+				}
+				for i := range h {
+					h[i] = bf16Bits(float32(i%7) / 8)
+				}
+				got := map[string]*Result{}
+				for _, on := range []string{CPU, device} {
+					dev, err := Open(on)
+					require.NoError(t, err)
+					head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: w, Hidden: 64}, Vocab: v, Hidden: 64, Layout: Packed})
+					require.NoError(t, err)
+					spec := Spec{MaxBatch: 3}
+					if on != CPU {
+						spec.Tile = tile
+					}
+					plan, err := head.Plan(t.Context(), spec)
+					require.NoError(t, err, name)
+					got[on], err = plan.Sample(t.Context(), h, rows)
+					require.NoError(t, err, "%s, V = %d", name, v)
+				}
+				require.Equal(t, got[CPU].Tokens, got[device].Tokens, "%s, V = %d", name, v)
+			}
 		}
 	}
 }

@@ -222,3 +222,43 @@ func TestEveryParameterCounts(t *testing.T) {
 		require.NotEqual(t, want, got, name)
 	}
 }
+
+// Empty slices are none, on every device.
+func TestEmptySlicesAreNone(t *testing.T) {
+	const v, d = 200, 8
+	w, h := make([]uint16, v*d), make([]uint16, 2*d)
+	for i := range w {
+		w[i] = bf16Bits(float32(i*i%31) / 8)
+	}
+	for i := range h {
+		h[i] = bf16Bits(float32(i%5) / 4)
+	}
+	none := Rows{Seeds: []uint64{1, 2}, Positions: []uint64{3}}
+	empty := none
+	empty.BiasLists, empty.AllowIDs, empty.BanIDs, empty.CountLists = [][]ir.TokenBias{}, [][]int32{}, [][]int32{}, [][]ir.TokenCount{}
+	empty.Repetition, empty.Frequency, empty.Presence, empty.Counts = []float32{}, []float32{}, []float32{}, []uint32{}
+	draws := none
+	draws.DrawCounts = []int32{}
+	for name, c := range map[string]struct {
+		spec  Spec
+		empty Rows
+	}{
+		"edits": {Spec{Chain: ir.Chain{Bias: ir.BiasSparse, Penalties: true, IDs: true}, MaxBatch: 2}, empty},
+		"draws": {Spec{Draws: ir.WithReplacement, MaxDraws: 3, MaxBatch: 2}, draws},
+	} {
+		for _, device := range []string{CPU, "sim:sm_90", "sim:sm_100"} {
+			dev, err := Open(device)
+			require.NoError(t, err)
+			head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: w, Hidden: d}, Vocab: v, Hidden: d})
+			require.NoError(t, err)
+			plan, err := head.Plan(t.Context(), c.spec)
+			require.NoError(t, err)
+			want, err := plan.Sample(t.Context(), h, none)
+			require.NoError(t, err)
+			got, err := plan.Sample(t.Context(), h, c.empty)
+			require.NoError(t, err, "%s on %s", name, device)
+			require.Equal(t, want.Tokens, got.Tokens)
+			require.Equal(t, want.Draws, got.Draws)
+		}
+	}
+}

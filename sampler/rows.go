@@ -127,8 +127,26 @@ type batch struct {
 	params     Rows    // as given, and checked: what stands in no field above
 }
 
+// withoutEmpty has nothing where a slice is empty: whoever cuts buffers to length 0 means that there is none.
+func (r Rows) withoutEmpty() Rows {
+	r.Temperature, r.Bias, r.BiasLists, r.Mask = some(r.Temperature), some(r.Bias), some(r.BiasLists), some(r.Mask)
+	r.AllowIDs, r.BanIDs, r.Counts, r.CountLists = some(r.AllowIDs), some(r.BanIDs), some(r.Counts), some(r.CountLists)
+	r.Repetition, r.Frequency, r.Presence = some(r.Repetition), some(r.Frequency), some(r.Presence)
+	r.TopK, r.TopP, r.MinP = some(r.TopK), some(r.TopP), some(r.MinP)
+	r.DrawCounts, r.ListIDs = some(r.DrawCounts), some(r.ListIDs)
+	return r
+}
+
+func some[T any](x []T) []T {
+	if len(x) == 0 {
+		return nil
+	}
+	return x
+}
+
 // newBatch checks a call against the plan's spec and shape.
 func newBatch(spec Spec, shape ir.Shape, hidden []uint16, r Rows) (*batch, error) {
+	r = r.withoutEmpty()
 	if len(hidden)%shape.Hidden != 0 {
 		return nil, &InputError{"hidden states", fmt.Sprintf("want a whole number of rows of %d values", shape.Hidden), len(hidden)}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/templates"
 )
@@ -139,4 +141,15 @@ func TestTopsOfEditedLogits(t *testing.T) {
 	for _, device := range []string{"sim:sm_90", "sim:sm_100"} {
 		sameTops(t, want, p.on(t, device, Packed), 1e-5, device)
 	}
+}
+
+// A kernel that finds likeliest tokens leaves them somewhere: a plan that has no place for them is refused.
+func TestTopsThatNobodyAskedFor(t *testing.T) {
+	k, err := gen.Emit(gen.Request{Arch: arch.SM90, Computation: ir.Computation{LogProb: ir.RawLogProb, TopN: 3}, Shape: ir.Shape{Vocab: 900, Hidden: 72}, Batch: 4})
+	require.NoError(t, err)
+	for _, n := range []int{0, 2} {
+		err := (&Spec{Artifact: k, LogProb: ir.RawLogProb, TopN: n}).validate()
+		require.ErrorContains(t, err, fmt.Sprintf("the plan wants the %d likeliest tokens, and the kernel finds 3", n))
+	}
+	require.NoError(t, (&Spec{Artifact: k, LogProb: ir.RawLogProb, TopN: 3}).validate())
 }

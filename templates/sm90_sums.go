@@ -13,9 +13,10 @@ import (
 // mostStraight is the columns up to which it is: what is added up stays in registers until the references are known to hold.
 const mostStraight = 64
 
-// straightSums reports whether tiles are added up so: what takes loads, or many instructions, has no registers left for it.
+// straightSums reports whether tiles are added up so: what takes loads, or many instructions, has no registers left for it, nor has what
+// samples blocks as a whole.
 func (c *consumer) straightSums() bool {
-	return c.t.PingPong && c.t.N <= mostStraight && (c.cheap() || c.sumsApart())
+	return c.t.PingPong && c.t.N <= mostStraight && (c.cheap() || c.sumsApart()) && c.c.Sampler != ir.Grouped
 }
 
 // columnRun is neighbouring groups of 16 columns whose columns are shared out among all lanes that have tokens of them.
