@@ -239,7 +239,7 @@ func TestValidateNamesTheField(t *testing.T) {
 		"target":                       func(k *Kernel) { k.Target = arch.Target{} },
 		"ptx_version":                  func(k *Kernel) { k.PTXVersion = arch.Version{} },
 		"ptx_sha256":                   func(k *Kernel) { k.PTXSHA256 = "00" },
-		"params is":                    func(k *Kernel) { k.Params = make([]Param, 65) },
+		"params is":                    func(k *Kernel) { k.Params = make([]Param, 97) },
 		"params[1].name":               func(k *Kernel) { k.Params[1].Name = "weights" },
 		"params[2].name":               func(k *Kernel) { k.Params[2].Name = "a b" },
 		"params[1].kind":               func(k *Kernel) { k.Params[1].Kind = "double" },

@@ -21,7 +21,7 @@ func (e *Error) Error() string {
 
 // Limits that hold on every architecture, so that a hostile manifest cannot ask for the absurd.
 const (
-	maxParams      = 64
+	maxParams      = 96
 	maxParamBytes  = 4352
 	maxThreads     = 1024
 	maxSharedBytes = 232448

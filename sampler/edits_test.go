@@ -155,6 +155,10 @@ var editCases = []struct {
 	{chain: "softcap=3,penalties,ids,mask,temperature", vocab: 450, batch: 5, spec: sampler.Spec{Truncation: ir.Truncation{TopP: true, MinP: true}}},
 	{chain: "bias=sparse,penalties,ids,temperature", vocab: 300, batch: 6, spec: sampler.Spec{Draws: ir.WithReplacement, MaxDraws: 5}},
 	{chain: "softcap=3,penalties,ids,mask", vocab: 300, batch: 6, spec: sampler.Spec{Draws: ir.WithoutReplacement, MaxDraws: 5}, dense: true},
+	{chain: "softcap=3,bias=sparse,penalties,ids,temperature", vocab: 410, batch: 6, spec: sampler.Spec{Truncation: ir.Truncation{TopK: true, TopP: true}, LogProb: ir.RawLogProb, Rank: true, ListLogProbs: true}},
+	{chain: "penalties,ids,mask,temperature", vocab: 2700, batch: 3, spec: sampler.Spec{Truncation: ir.Truncation{TopP: true, MinP: true}, Draws: ir.WithReplacement, MaxDraws: 4, LogProb: ir.TemperatureLogProb}, dense: true},
+	{chain: "penalties,temperature", vocab: 300, batch: 9, spec: sampler.Spec{LogProb: ir.RawLogProb, LogSumExp: true, Rank: true}},
+	{chain: "scale=0.5,bias=rows,penalties,bias-last,ids,mask,temperature", vocab: 320, batch: 7, spec: sampler.Spec{LogProb: ir.ProcessedLogProb, Rank: true, TopN: 4, ListLogProbs: true, Slots: true}},
 	{chain: "softcap=3,bias=sparse,penalties,ids,temperature", vocab: 700, batch: 130, tiles: [2]string{"m128n128k64s4c2bp", "m128n128k64s3c2b"}},
 	{chain: "bias=sparse,penalties,ids,mask,temperature", vocab: 700, batch: 40, tiles: [2]string{"m64n144k64s4c1", "m128n32k64s4c2"}, dense: true},
 }
@@ -176,6 +180,11 @@ func TestEditsOnSimulators(t *testing.T) {
 		rows := editRows(rng, spec, x.batch, x.vocab)
 		if x.dense {
 			rows = denseCounts(rows, x.vocab)
+		}
+		if spec.ListLogProbs {
+			for range x.batch {
+				rows.ListIDs = append(rows.ListIDs, someIDs(rng, 20, x.vocab))
+			}
 		}
 		if spec.Slots {
 			rows = slotted(rng, rows, x.batch)
@@ -206,6 +215,12 @@ func TestEditsOnSimulators(t *testing.T) {
 				same(want.Scores, got.Scores)
 				same(want.LogSumExp, got.LogSumExp)
 				same(want.LogProbs, got.LogProbs)
+				require.Equal(t, want.Ranks, got.Ranks)
+				require.Equal(t, want.TopIDs, got.TopIDs)
+				same(want.TopLogProbs, got.TopLogProbs)
+				for b := range want.ListLogProbs {
+					same(want.ListLogProbs[b], got.ListLogProbs[b])
+				}
 			})
 		}
 	}

@@ -35,14 +35,11 @@ func TestKernelsRefuseWhatTheyLack(t *testing.T) {
 	head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 40*8), Hidden: 8}, Vocab: 40, Hidden: 8})
 	require.NoError(t, err)
 	for feature, spec := range map[ir.Feature]Spec{
-		"raw log-probabilities of edited logits with truncation":                          {Truncation: ir.Truncation{TopK: true}, LogProb: ir.RawLogProb, Chain: ir.Chain{IDs: true}},
 		"the log-sum-exp beside log-probabilities and top-p of two other distributions":   {LogProb: ir.RawLogProb, LogSumExp: true, Truncation: ir.Truncation{TopP: true, TemperatureLast: true}, Chain: ir.Chain{Temperature: true, Mask: true}},
 		"raw log-probabilities of edited logits with the grouped sampler":                 {Chain: ir.Chain{IDs: true}, Sampler: ir.Grouped, LogProb: ir.RawLogProb},
 		"temperature log-probabilities beside penalties or lists of ids and a dense bias": {Chain: ir.Chain{IDs: true, Bias: ir.BiasVector}, LogProb: ir.TemperatureLogProb},
 		"ranks with the grouped sampler":                                                  {LogProb: ir.RawLogProb, Rank: true, Sampler: ir.Grouped},
 		"top log-probabilities with the grouped sampler":                                  {LogProb: ir.RawLogProb, TopN: 3, Sampler: ir.Grouped},
-		"ranks with sparse bias, penalties or lists of ids":                               {LogProb: ir.ProcessedLogProb, Rank: true, Chain: ir.Chain{IDs: true}},
-		"listed log-probabilities with sparse bias, penalties or lists of ids":            {LogProb: ir.ProcessedLogProb, ListLogProbs: true, Chain: ir.Chain{Bias: ir.BiasSparse}},
 		"raw top log-probabilities of edited logits":                                      {LogProb: ir.RawLogProb, TopN: 2, Chain: ir.Chain{Penalties: true}},
 	} {
 		_, err := head.Plan(t.Context(), spec)

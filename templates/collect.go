@@ -395,7 +395,7 @@ func (c *samplers) markFloors(m floorMarks, first ptx.B32) {
 
 // collect lists a token whose row has a list, if it reaches the bound, and raises its mark. It returns the key that is left to
 // commit: none for such a row, unless the token fails it.
-func (c *samplers) collect(column, id ptx.B32, in inputs, score ptx.F32, key ptx.B64) ptx.B64 {
+func (c *samplers) collect(column, id ptx.B32, in inputs, unedited, score ptx.F32, key ptx.B64) ptx.B64 {
 	f := c.f
 	marks, z, threshold := c.listMarks(column), lower(f, c.logit, in), f.F32("bound")
 	f.LdSharedF32(threshold, c.at(column, 16).Off(c.plan.Storage.Rows+recordThreshold), ptx.RelaxedCTA)
@@ -409,18 +409,18 @@ func (c *samplers) collect(column, id ptx.B32, in inputs, score ptx.F32, key ptx
 	by := c.listedBy(column, id, z, score, listed)
 	f.SetpAndF32(ptx.GEU, listed, by, threshold, listed)
 	row := c.batchRow(column)
-	c.list(row, id, z, score, c.listedSum(in, id), listed)
+	c.list(row, id, z, score, c.listedSum(unedited, id), listed)
 	c.mark(column, row, id, marks, scoreBits(f, by), listed)
 	return left
 }
 
 // listedSum is what an entry ends with: the token's logit in the distribution of its log-probability where that is the model's, else
 // the id once more. Rows with lists are added up with an alpha of 1.
-func (c *samplers) listedSum(in inputs, id ptx.B32) ptx.B32 {
+func (c *samplers) listedSum(unedited ptx.F32, id ptx.B32) ptx.B32 {
 	if !c.c.LogProb.OfModel() {
 		return id
 	}
-	bare, one, bits := newInputs(in.f[ir.InLogit]), c.f.F32("one"), c.f.B32("summed_score")
+	bare, one, bits := newInputs(unedited), c.f.F32("one"), c.f.B32("summed_score")
 	c.f.MovF32(one, ptx.F32Imm(1))
 	bare.f[ir.InAlpha] = one
 	c.f.MovB32(bits, c.summedScore(bare))

@@ -108,9 +108,11 @@ func (c *samplers) editSome(l *logits, steps []ir.Edit) {
 			}
 			column := sum(f, b.from, lane)
 			l.change(b.run, column, func(z []ptx.F32, mine ptx.Pred) {
+				var taken []takenToken
 				for i, place := range l.places {
-					c.changeToken(b, list, column, place, z[i], mine)
+					taken = append(taken, c.changeToken(b, list, column, place, z[i], mine))
 				}
+				c.sumTakenOut(column, taken)
 			})
 			c.refineFull()
 		})
@@ -120,7 +122,7 @@ func (c *samplers) editSome(l *logits, steps []ir.Edit) {
 
 // changeToken takes the steps for one token of each lane whose column it is. Where the log-probability is of the logits without
 // edits, an edited token is taken out of the tile, and waits for its score with both.
-func (c *samplers) changeToken(b *editBlock, list []editor, column, place ptx.B32, z ptx.F32, mine ptx.Pred) {
+func (c *samplers) changeToken(b *editBlock, list []editor, column, place ptx.B32, z ptx.F32, mine ptx.Pred) (t takenToken) {
 	f, after, touched := c.f, c.f.F32("z_edited"), c.f.Pred("touched")
 	f.MovF32(after, z)
 	f.SetpU32(ptx.NE, touched, c.lane, c.lane)
@@ -131,10 +133,12 @@ func (c *samplers) changeToken(b *editBlock, list []editor, column, place ptx.B3
 	}
 	f.AndPred(touched, touched, mine)
 	if c.keepsUnedited() {
-		c.takeOut(sum(f, b.first, place), column, after, z, touched)
+		t = takenToken{sum(f, b.first, place), after, touched}
+		c.takeOut(t.id, column, after, z, touched)
 		after = minusInf(f)
 	}
 	f.MovF32(z, after).If(touched)
+	return t
 }
 
 // takeOut queues tokens with their logits after and before the edits. Those of a column fit the queue.
@@ -142,7 +146,41 @@ func (c *samplers) takeOut(id, column ptx.B32, after, before ptx.F32, out ptx.Pr
 	f, counts := c.f, c.f.Pred("taken_out")
 	f.SetpAndF32(ptx.NEU, counts, after, minusInf(f), out) // a NaN fails its row
 	c.among(counts, id, counts)
+	if c.surveying() { // as refine is told
+		flagged := f.B32()
+		f.OrB32(flagged, column, imm(f, takenOut))
+		column = flagged
+	}
 	c.enqueue(after, before, id, column, counts)
+}
+
+// takenOut marks the column of a candidate that was taken out of its tile, so that a survey of the tile has not seen it.
+const takenOut = 1 << 31
+
+// surveyTakenOut adds the weights of candidates that were taken out of their tiles to the bins of their rows, and returns the columns.
+func (c *samplers) surveyTakenOut(flagged, id ptx.B32, in func(column ptx.B32) inputs, valid ptx.Pred) (column ptx.B32, full inputs) {
+	f := c.f
+	column = f.B32("column")
+	f.AndB32(column, flagged, ptx.Imm(takenOut-1))
+	full = in(column)
+	out, other, done, mode := f.Pred("taken_out"), f.Label("not_surveyed"), f.Label("taken_out_surveyed"), f.Pred("surveyed")
+	f.SetpAndU32(ptx.NE, out, flagged, column, valid)
+	f.Bra(done).IfNot(out)
+	w := &weigher{f: f, power: ir.Power2(), length: f.B32("vocab_bits"), most: f.B64("max_weight")}
+	w.measure(c.vocab)
+	pad, d, row := f.F32("pad"), c.furtherRow(column), c.batchRow(column)
+	f.MovF32(pad, ptx.F32Imm(0))
+	g, t := group{id: id}, candidate{in: full, pad: pad}
+	f.SetpU32(ptx.EQ, mode, d.mode, ptx.Imm(passSurvey))
+	f.Bra(other).IfNot(mode)
+	w.top, w.scale = d.top, d.scale
+	c.surveyToken(w, row, g, t)
+	f.Place(other)
+	if countsKept(c.c) {
+		c.addKept(w, d, row, g, []candidate{t})
+	}
+	f.Place(done)
+	return column, full
 }
 
 // refineFull scores what waits of the tokens that have been taken out, if it fills the warp.
@@ -158,7 +196,9 @@ func (c *samplers) refineFull() {
 }
 
 // keepsUnedited reports whether candidates wait with their logits before the edits too, of which the log-probability is.
-func (c *skeleton) keepsUnedited() bool { return c.editing() && c.logProbs() && c.sumsApart() }
+func (c *skeleton) keepsUnedited() bool {
+	return c.editing() && c.whole.LogProb.OfModel() && !c.ranking() && (c.collecting() || !c.options.Further)
+}
 
 func minusInf(f *ptx.Func) ptx.F32 {
 	x := f.F32()

@@ -47,16 +47,10 @@ func Supports(c ir.Computation) error {
 		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities beside penalties or lists of ids and a dense bias")}
 	case unedited && c.Sampler == ir.Grouped:
 		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities of edited logits with the grouped sampler")}
-	case unedited && c.Truncation.Any():
-		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities of edited logits with truncation")}
 	case c.Sampler == ir.Grouped && c.Rank:
 		return &UnsupportedError{"ranks with the grouped sampler"}
 	case c.Sampler == ir.Grouped && c.TopN > 0:
 		return &UnsupportedError{"top log-probabilities with the grouped sampler"}
-	case c.Chain.Edits() && c.Rank:
-		return &UnsupportedError{"ranks with sparse bias, penalties or lists of ids"}
-	case c.Chain.Edits() && c.Listed:
-		return &UnsupportedError{"listed log-probabilities with sparse bias, penalties or lists of ids"}
 	case unedited && c.TopN > 0:
 		return &UnsupportedError{ir.Feature(c.LogProb.String() + " top log-probabilities of edited logits")}
 	}

@@ -53,8 +53,10 @@ func newListed(m *ptx.Module, c ir.Computation, o Options, name string) *Stage {
 	f := m.Entry(name)
 	f.Reqntid(listedThreads, 1, 1)
 	narrows := reportsKept(c)
-	c = c.Summed()
-	k := &skeleton{f: f, c: c, whole: c, options: o, base: ir.Base(c), sum: newSumGraphs(c, c), sig: &params{signature: signature{f: f, sets: setsOf(c)}}}
+	whole := c.Summed()
+	c = whole
+	c.Chain = whole.Chain.Unedited()
+	k := &skeleton{f: f, c: c, whole: whole, options: o, base: ir.Base(c), sum: newSumGraphs(c, c), sig: &params{signature: signature{f: f, sets: setsOf(c)}}}
 	l := &lister{samplers: &samplers{skeleton: k}, options: o, narrows: narrows}
 	l.begin()
 	f.Comment("A warp for each id of each row.")
@@ -79,7 +81,8 @@ func (l *lister) begin() {
 	if l.c.Chain.Temperature {
 		s.temperature, s.temperatureStride = s.rows(ParamTemperature, "f32", ParamTemperatureStride)
 	}
-	s.addBiasAndMask(l.c)
+	s.addBiasAndMask(l.whole)
+	s.addEdits(l.whole.Chain)
 	ids, stride := s.rows(ParamListIDs, "i32", ParamListStride)
 	length := s.scalar(ParamListLength)
 	masses := s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
@@ -174,7 +177,7 @@ func (l *lister) logProbOfID(row, slot, id ptx.B32) ptx.F32 {
 
 // baseOf is the score without noise of a token whose product is y.
 func (l *lister) baseOf(y, alpha ptx.F32, slot, id ptx.B32) ptx.F32 {
-	f, in := l.f, newInputs(y)
+	f, in := l.f, newInputs(l.editedLogit(y, slot, id))
 	in.f[ir.InAlpha], in.f[ir.InPad] = alpha, f.F32("pad")
 	f.MovF32(in.f[ir.InPad], ptx.F32Imm(0))
 	l.addInputs(in, slot, id)
@@ -292,7 +295,7 @@ func (l *lister) addInputs(in inputs, slot, id ptx.B32) {
 func (l *lister) withoutRounding(log, y, alpha, scale ptx.F32) ptx.F32 {
 	f := l.f
 	factor := float32(listedRounding)
-	if s := l.c.Chain.Scale; s != 0 {
+	if s := l.whole.Chain.Scale; s != 0 {
 		factor *= float32(math.Abs(float64(s)))
 	}
 	size, d, near := f.F32("rounding"), f.F32("log_probability"), f.Pred("near_0")

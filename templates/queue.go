@@ -181,11 +181,21 @@ func (c *samplers) refine() {
 	c.among(valid, id, active)
 	z := f.F32("z")
 	f.MovB32(z, entry[0])
-	in := c.fullInputs(z, id, column, valid)
+	var in inputs
+	if c.keepsUnedited() && c.surveying() {
+		column, in = c.surveyTakenOut(column, id, func(column ptx.B32) inputs { return c.fullInputs(z, id, column, valid) }, valid)
+	} else {
+		in = c.fullInputs(z, id, column, valid)
+	}
 	score := lower(f, c.score, in)
 	key := scoreKey(f, score, id, valid)
 	if c.collecting() {
-		key = c.collect(column, id, in, score, key)
+		unedited := in.f[ir.InLogit]
+		if c.keepsUnedited() {
+			unedited = f.F32("z_unedited")
+			f.MovB32(unedited, entry[3])
+		}
+		key = c.collect(column, id, in, unedited, score, key)
 	}
 	c.listTop(column, id, in, valid)
 	raised := c.commit(column, key)

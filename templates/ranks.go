@@ -74,6 +74,7 @@ func (c *samplers) prepareRank(inTile, row ptx.B32) {
 	f.MovB64(key, ptx.Imm(notKeyed))
 	f.MadWideU32(addr, row, ptx.Imm(8), loadPointer(f, c.sig.rankKeys, "rank_keys"))
 	f.LdGlobalB64(key, addr).If(active)
+	c.prepareRankEdits(row, key)
 	f.StSharedB64(c.at(inTile, 8).Off(c.plan.Storage.Keys), key)
 	f.StSharedB32(c.at(inTile, 16).Off(c.plan.Storage.Rows), ptx.Imm(0))
 	if c.keepsSlots() {
@@ -82,6 +83,20 @@ func (c *samplers) prepareRank(inTile, row ptx.B32) {
 		f.LdGlobalB32(slot, rowAddr(f, c.slots, row)).If(active)
 		f.StSharedB32(c.at(inTile, slotBytes).Off(c.plan.Storage.Slots), slot)
 	}
+}
+
+// prepareRankEdits notes whether a row with a token is edited: the first kernel has checked by what.
+func (c *samplers) prepareRankEdits(row ptx.B32, key ptx.B64) {
+	if !c.editing() {
+		return
+	}
+	f, none, skip, high, low := c.f, c.f.Pred("no_token"), c.f.Label("rank_edits_noted"), c.f.B32("key_high"), c.f.B32("key_low")
+	f.SetpU64(ptx.EQ, none, key, ptx.Imm(notKeyed))
+	f.Bra(skip).If(none)
+	f.MovB32(high, ptx.Imm(keyEmpty))
+	f.MovB32(low, ptx.Imm(0))
+	c.prepareEdits(c.slotOf(row).index, high, low)
+	f.Place(skip)
 }
 
 // publishRank adds what the CTA has counted of a row to the row's rank.

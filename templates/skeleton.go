@@ -114,13 +114,13 @@ func (k *skeleton) finishKernel(m *ptx.Module) (*Kernel, error) {
 	}
 	kernel := &Kernel{Module: m, Entry: k.f, Params: k.sig.finish()}
 	if k.collecting() {
-		kernel.Resolve = newResolve(m, k.shared, k.c, k.options, k.f.Name+"_resolve")
+		kernel.Resolve = newResolve(m, k.shared, k.whole, k.options, k.f.Name+"_resolve")
 		if err := m.Err(); err != nil {
 			return nil, err
 		}
 	}
 	if k.tops() {
-		kernel.Top = newTop(m, k.shared, k.c, k.options, k.f.Name+"_top")
+		kernel.Top = newTop(m, k.shared, k.whole, k.options, k.f.Name+"_top")
 		if err := m.Err(); err != nil {
 			return nil, err
 		}
@@ -138,7 +138,7 @@ func (k *skeleton) finishKernel(m *ptx.Module) (*Kernel, error) {
 		}
 	}
 	if k.c.Listed && !k.options.Further {
-		kernel.Listed = newListed(m, k.c, k.options, k.f.Name+"_listed")
+		kernel.Listed = newListed(m, k.whole, k.options, k.f.Name+"_listed")
 		if err := m.Err(); err != nil {
 			return nil, err
 		}

@@ -48,7 +48,7 @@ func (k *sm100) sampler() {
 		c.adoptTops(tops)
 		if c.editing() {
 			c.edit(c.logits(s, t, b.stage), func() {
-				if c.keepsUnedited() {
+				if c.keepsUnedited() && c.summing() {
 					c.sumGroups(t, b.stage)
 				}
 			})

@@ -120,7 +120,7 @@ func (c *consumer) sumGroups(t tiles) {
 // sumUnedited adds up the logits ahead of the edits, where the log-probability is of those.
 func (c *consumer) sumUnedited(t tiles) {
 	switch {
-	case !c.keepsUnedited():
+	case !c.keepsUnedited() || !c.summing():
 	case len(c.acc) <= perGroup:
 		only := c.groupOf(t.at(0), c.acc, c.colInN, c.codeAddress())
 		c.addUpAll(only, c.scanSums(only))
