@@ -5,8 +5,8 @@ import "github.com/fsgen/fsgen/ptx"
 // The largest logits of rows (ir.Computation.FindsPeaks), as high words of keys, 0 for none: in shared memory of the rows of the tile,
 // and then in global memory, of all. Whoever comes first, the largest is the same.
 
-// peaks reports whether the kernel finds them.
-func (c *skeleton) peaks() bool { return c.summing() && c.c.FindsPeaks() }
+// peaks reports whether the kernel finds them, as it adds up the first distribution.
+func (c *skeleton) peaks() bool { return c.summing() && c.behind == 0 && c.whole.FindsPeaks() }
 
 // elementPeaks are the largest logits of a group's elements among the thread's tokens; NaN counts for nothing.
 func (c *samplers) elementPeaks(elements []scanned) (peaks []ptx.F32) {

@@ -90,7 +90,7 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	if c.AddsUp() {
 		k.sum = newSumGraphs(c, k.addedUp())
 	}
-	if k.tops() || c.Rank || c.FindsPeaks() {
+	if k.tops() || c.Rank || whole.FindsPeaks() {
 		k.likeliest = newTopGraphs(c)
 	}
 	return k, m, shared
