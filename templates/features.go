@@ -39,6 +39,8 @@ func Supports(c ir.Computation) error {
 		return &UnsupportedError{"two distributions that are added up of shards of the vocabulary"}
 	case c.Shard == ir.ShardRecords && c.Collects(): // lists go from memory to memory
 		return &UnsupportedError{"truncation and several draws of shards whose ranks do not reach one another's memory"}
+	case c.Shard != ir.Whole && unedited && c.Collects():
+		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities of edited logits with truncation or several draws of shards of the vocabulary")}
 	case c.Truncation.Any() && c.Sampler != ir.Gumbel:
 		return &UnsupportedError{ir.Feature("truncation with the " + c.Sampler.String() + " sampler")}
 	case len(c.DistinctSums()) > ir.MostSums:

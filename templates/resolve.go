@@ -255,6 +255,9 @@ func (r *resolver) readList(candidates, bounds ptx.B64) {
 
 // loadOwn has every thread load one entry while the rest is prepared.
 func (r *resolver) loadOwn() {
+	if r.further && r.narrowsSeveral() && r.repeats() { // where registers are fewest
+		return
+	}
 	f, there, addr := r.f, r.f.Pred("has_own"), r.f.B64()
 	r.own = f.NewB32s("own", 4)
 	for _, w := range r.own {
@@ -349,6 +352,10 @@ func (r *resolver) stridedFrom(i ptx.B32, name string, n ptx.Src32, body func(i 
 
 // eachEntry runs body for the first n entries, those of readList first.
 func (r *resolver) eachEntry(name string, n ptx.Src32, body func(e entry)) {
+	if r.own == nil {
+		r.strided(name, n, func(i ptx.B32) { body(r.entry(i)) })
+		return
+	}
 	f, none, more := r.f, r.f.Pred("has_none"), r.f.Label(name+"_more")
 	f.SetpU32(ptx.GE, none, r.tid, n)
 	f.Bra(more).If(none)

@@ -34,7 +34,7 @@ type emission struct {
 	target
 	archs, batch, transform, sampler, weights, tensorMap, tile, format, out string
 	logProbs, truncation, draws, shard                                      string
-	score, logSumExp, slots, further, listed                                bool
+	score, logSumExp, slots, further, listed, rank                          bool
 	topLogProbs                                                             int
 }
 
@@ -53,6 +53,7 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.logProbs, "logprobs", "", logProbsUsage)
 	f.IntVar(&o.topLogProbs, "top-logprobs", 0, fmt.Sprintf("find that many likeliest tokens too, up to %d, by a second kernel (needs --logprobs)", ir.MaxTopN))
 	f.BoolVar(&o.listed, "logprob-ids", false, "give the log-probabilities of lists of ids too, by a second kernel (needs --logprobs)")
+	f.BoolVar(&o.rank, "rank", false, "leave what the ranks of the tokens take, and write beside each kernel that which counts them (needs --logprobs)")
 	f.StringVar(&o.truncation, "truncation", "", truncationUsage)
 	f.StringVar(&o.draws, "draws", "", "rows may draw several tokens: with-replacement or without-replacement")
 	f.BoolVar(&o.slots, "slots", false, "rows take their parameters from the places that an array of slots names")
@@ -175,7 +176,7 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 		return nil, usagef("--shard: %s", reason(err))
 	}
 	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Truncation: truncation, Score: o.score, LogSumExp: o.logSumExp, LogProb: mode,
-		Draws: draws, Shard: shard, MaxDraws: most, TopN: o.topLogProbs, Listed: o.listed, Slots: o.slots}
+		Draws: draws, Shard: shard, MaxDraws: most, TopN: o.topLogProbs, Listed: o.listed, Rank: o.rank, Slots: o.slots}
 	if err := c.Validate(); err != nil {
 		return nil, usagef("emit: %s", reason(err))
 	}
@@ -187,6 +188,11 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 		for _, b := range batches {
 			r := gen.Request{Arch: a, Computation: c, Shape: shape, Batch: b, Tile: tile, Options: options}
 			out = append(out, r)
+			if o.rank {
+				counting := r
+				counting.Computation, counting.Options.Ranks = c.Normalize().RankPass(), true
+				out = append(out, counting)
+			}
 			if r.Options.Further = true; o.further {
 				out = append(out, r)
 			}
@@ -202,6 +208,8 @@ func (o *emission) checkReports(mode ir.LogProb) error {
 		return usagef("--top-logprobs is %d: want 0 to %d", o.topLogProbs, ir.MaxTopN)
 	case o.listed && mode == ir.NoLogProb:
 		return usagef("--logprob-ids needs --logprobs: of which distribution")
+	case o.rank && mode == ir.NoLogProb:
+		return usagef("--rank needs --logprobs: of which distribution")
 	case o.topLogProbs > 0 && mode == ir.NoLogProb:
 		return usagef("--top-logprobs needs --logprobs: of which distribution")
 	}

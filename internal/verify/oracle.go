@@ -83,6 +83,9 @@ func (o *oracle) complete(got *sampler.Result, rows int) error {
 	if o.pr.spec.LogProb != ir.NoLogProb {
 		logProbs = rows
 	}
+	if n := rows * o.pr.spec.TopN; len(got.TopIDs) != n || len(got.TopLogProbs) != n || o.pr.spec.Rank && len(got.Ranks) != rows || o.pr.spec.ListLogProbs && len(got.ListLogProbs) != rows {
+		return fmt.Errorf("%s: %d likeliest tokens, %d ranks, %d lists for %d rows", o.pr, len(got.TopIDs), len(got.Ranks), len(got.ListLogProbs), rows)
+	}
 	if len(got.Tokens) != rows || len(got.Status) != rows || len(got.Scores) != scores || len(got.LogSumExp) != sums || len(got.LogProbs) != logProbs {
 		return fmt.Errorf("%s: %d tokens, %d statuses, %d scores, %d log-sum-exps, %d log-probabilities for %d rows", o.pr, len(got.Tokens),
 			len(got.Status), len(got.Scores), len(got.LogSumExp), len(got.LogProbs), rows)
@@ -114,10 +117,13 @@ func (o *oracle) row(c *Check, b, slot int, got *sampler.Result) error {
 			return err
 		}
 	}
-	if o.pr.spec.LogProb != ir.NoLogProb {
-		return o.logProb(b, token, got.LogProbs[slot])
+	if o.pr.spec.LogProb == ir.NoLogProb {
+		return nil
 	}
-	return nil
+	if err := o.logProb(b, token, got.LogProbs[slot]); err != nil {
+		return err
+	}
+	return o.reports(b, slot, token, got)
 }
 
 // What a kernel may leave undecided: a row that keeps more tokens than mostListed, which stay below the marks of a row's list, and

@@ -77,7 +77,7 @@ func (pr *problem) pick(idx []int) *problem {
 	r.Seeds, r.Positions = perRow(r.Seeds, idx), perRow(r.Positions, idx)
 	r.Temperature = perRow(r.Temperature, idx)
 	r.TopK, r.TopP, r.MinP = perRow(r.TopK, idx), perRow(r.TopP, idx), perRow(r.MinP, idx)
-	r.DrawCounts = perRow(r.DrawCounts, idx)
+	r.DrawCounts, r.ListIDs = perRow(r.DrawCounts, idx), perRow(r.ListIDs, idx)
 	r.BiasLists, r.CountLists, r.AllowIDs, r.BanIDs = perRow(r.BiasLists, idx), perRow(r.CountLists, idx), perRow(r.AllowIDs, idx), perRow(r.BanIDs, idx)
 	r.Repetition, r.Frequency, r.Presence = perRow(r.Repetition, idx), perRow(r.Frequency, idx), perRow(r.Presence, idx)
 	if pr.spec.Chain.Bias == ir.BiasMatrix {

@@ -50,7 +50,7 @@ func quick(*run) []item {
 	// Log-probabilities of what is not compared, and slots.
 	items = append(items, matrixItem(sampler.Spec{Chain: chain(everyTransformRows), LogProb: ir.RawLogProb, Slots: true}),
 		matrixItem(sampler.Spec{Chain: chain(everyTransformRows), Sampler: ir.Grouped, LogProb: ir.TemperatureLogProb}))
-	items = append(append(items, truncatedItems()...), editedItems()...)
+	items = append(append(append(items, truncatedItems()...), editedItems()...), reportedItems()...)
 	items = append(items, both([]item{{name: "rows that cannot be sampled, among others", from: "B3", f: oddRows}})...)
 	return append(items, item{name: "several draws of a row", f: severalDraws})
 }
@@ -65,6 +65,9 @@ func matrixItem(spec sampler.Spec) item {
 	}
 	if spec.LogProb != ir.NoLogProb {
 		name += ", " + spec.LogProb.String() + " log-probabilities"
+	}
+	if spec.ListLogProbs {
+		name += fmt.Sprintf(", %d likeliest, ranks, lists", spec.TopN)
 	}
 	if spec.Slots {
 		name += ", slots"

@@ -56,6 +56,7 @@ func (p *probe) random(w []uint16, shape ir.Shape, batch int, spec sampler.Spec,
 		p.masks(pr, n)
 	}
 	p.edits(pr, n)
+	p.lists(pr, n)
 	return pr
 }
 
