@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/internal/isa"
@@ -258,7 +259,7 @@ func (p *parser) typedName() *Var {
 	if p.accept("[") {
 		v.Len = 0
 		if !p.is("]") {
-			v.Len = p.number("an extent", 1, 1<<40)
+			v.Len = p.number("an extent", 1, int(min(int64(1)<<40, math.MaxInt)))
 		}
 		p.expect("]")
 	}

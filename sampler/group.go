@@ -116,7 +116,7 @@ func (c *GroupConfig) validate() error {
 	if c.World > maxRanks {
 		return &InputError{"group world", fmt.Sprintf("want at most %d", maxRanks), c.World}
 	}
-	if c.ExchangeBytes < 0 || c.ExchangeBytes > 1<<36 {
+	if c.ExchangeBytes < 0 || int64(c.ExchangeBytes) > 1<<36 {
 		return &InputError{"group exchange bytes", "want 0 to 64 GiB", c.ExchangeBytes}
 	}
 	if c.ExchangeBytes == 0 {
