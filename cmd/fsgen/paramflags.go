@@ -31,7 +31,7 @@ type rowParams struct {
 }
 
 func (p *rowParams) flags(f *pflag.FlagSet) {
-	f.StringVar(&p.topK, "top-k", "", "draw among the K largest logits, or FILE.npy with one a row; 0 is off")
+	f.StringVar(&p.topK, "top-k", "", "draw among the K largest logits, or FILE.npy with one a row; 0 and less is off, and so is V and more")
 	f.StringVar(&p.topP, "top-p", "", "draw among the likeliest tokens of this share, or FILE.npy; 1 is off")
 	f.StringVar(&p.minP, "min-p", "", "draw among tokens this likely against the likeliest, or FILE.npy; 0 is off")
 	f.BoolVar(&p.temperatureLast, "temperature-last", false, "top-k, top-p and min-p see the logits at temperature 1")
@@ -117,30 +117,37 @@ func (o *sampling) setTruncation(_ *env, in *opened, spec *sampler.Spec, rows *s
 	return err
 }
 
-// topKFlag reads a number, or a .npy with one number or one a row.
+// topKFlag reads a number, or a .npy with one number or one a row: 0 and less is off, and so is the vocabulary's size and more,
+// however large.
 func topKFlag(text string, in *opened) ([]int32, error) {
-	if !isNpy(text) {
-		k, err := strconv.ParseInt(text, 10, 32)
-		if err != nil {
-			return nil, usagef("--top-k: %q: want a number below 2^31, or FILE.npy", text)
-		}
-		if err := ir.ValidTopK(int(k), in.vocab); err != nil {
-			return nil, usagef("--top-k is %d: want %v", k, err)
-		}
-		return []int32{int32(k)}, nil
-	}
-	list, err := uint64Flag("--top-k", text, in.rows)
+	list, err := int64Flag("--top-k", text, in.rows)
 	if err != nil {
 		return nil, err
 	}
-	var out []int32
+	out := make([]int32, len(list))
 	for i, k := range list {
-		if err := ir.ValidTopK(int(min(k, math.MaxInt32)), in.vocab); err != nil {
+		out[i] = int32(min(max(k, math.MinInt32), math.MaxInt32)) // both ends are off
+		err := ir.ValidTopK(int(out[i]), in.vocab)
+		switch {
+		case err != nil && isNpy(text):
 			return nil, fmt.Errorf("%s: top-k %d is %d: want %v", text, i, k, err)
+		case err != nil:
+			return nil, usagef("--top-k is %d: want %v", k, err)
 		}
-		out = append(out, int32(min(k, math.MaxInt32)))
 	}
 	return out, nil
+}
+
+// int64Flag reads a number, or a .npy with one number or one a row.
+func int64Flag(flag, text string, rows int) ([]int64, error) {
+	if !isNpy(text) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, usagef("%s: %q: want an integer below 2^63 (0 and less is off), or FILE.npy", flag, text)
+		}
+		return []int64{n}, nil
+	}
+	return integerFile(flag, text, rows, (*model.Array).Int64s)
 }
 
 // float32Flag reads a number, or a .npy with one number or one a row, that valid allows. valid refuses NaN, with the rule.

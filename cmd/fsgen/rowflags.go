@@ -83,14 +83,19 @@ func uint64Flag(flag, text string, rows int) ([]uint64, error) {
 		}
 		return []uint64{n}, nil
 	}
-	a, err := model.ReadNpy(text)
+	return integerFile(flag, text, rows, (*model.Array).Uint64s)
+}
+
+// integerFile reads a .npy with one integer or one a row.
+func integerFile[T int64 | uint64](flag, path string, rows int, read func(*model.Array) ([]T, error)) ([]T, error) {
+	a, err := model.ReadNpy(path)
 	if err != nil {
 		return nil, err
 	}
 	if a.DType() == "b1" {
 		return nil, fmt.Errorf("%s: %s is boolean: want integers", a.Name(), strings.TrimPrefix(flag, "--"))
 	}
-	v, err := a.Uint64s()
+	v, err := read(a)
 	if err != nil {
 		return nil, err
 	}
@@ -109,12 +114,27 @@ func isNpy(text string) bool { return strings.HasSuffix(text, ".npy") }
 
 func onePerRow(a *model.Array, n, rows int) error {
 	if len(a.Shape()) > 1 {
-		return fmt.Errorf("%s: shape %v: want [1] or [%d], one for each hidden state", a.Name(), a.Shape(), rows)
+		return fmt.Errorf("%s: shape %v: want %s, one for each hidden state", a.Name(), a.Shape(), oneOr(rows, "[%d]"))
 	}
 	if n != 1 && n != rows {
-		return fmt.Errorf("%s: %d values: want 1 or %d, one for each hidden state", a.Name(), n, rows)
+		return fmt.Errorf("%s: %s: want %s, one for each hidden state", a.Name(), valueCount(n), oneOr(rows, "%d"))
 	}
 	return nil
+}
+
+// oneOr names the two numbers that there may be of something, each in a format, where they are two.
+func oneOr(n int, format string) string {
+	if n == 1 {
+		return fmt.Sprintf(format, 1)
+	}
+	return fmt.Sprintf(format+" or "+format, 1, n)
+}
+
+func valueCount(n int) string {
+	if n == 1 {
+		return "1 value"
+	}
+	return fmt.Sprintf("%d values", n)
 }
 
 func (o *sampling) setTemperature(_ *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
@@ -171,7 +191,7 @@ func (o *sampling) setMask(e *env, in *opened, spec *sampler.Spec, rows *sampler
 		shape = []int{1, shape[0]}
 	}
 	if len(shape) != 2 || shape[0] != 1 && shape[0] != in.rows {
-		return fmt.Errorf("%s: mask has shape %v: want 1 or %d rows", a.Name(), a.Shape(), in.rows)
+		return fmt.Errorf("%s: mask has shape %v: want %s rows", a.Name(), a.Shape(), oneOr(in.rows, "%d"))
 	}
 	spec.Chain.Mask = true
 	if a.DType() == "b1" {
