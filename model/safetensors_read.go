@@ -3,9 +3,13 @@ package model
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -18,12 +22,13 @@ const readChunk = 4 << 20
 // ReadOptions tunes a read. The zero value, or nil, is good.
 type ReadOptions struct {
 	Workers int        // goroutines that read; 0 picks up to 8
-	Count   *NonFinite // if not nil, what is not finite is added to it; costs a pass over the values
+	Count   *NonFinite // if not nil, what is not finite is added to it, and refused for none of it; costs a pass over the values
 }
 
 // ReadBF16 reads the whole tensor as bf16 bits into dst, which must hold exactly Elems values. BF16 is copied, F16 and
-// F32 and F64 are rounded to nearest even; other types give ErrUnsupported. Chunks are read in parallel; ctx stops
-// the read between chunks, leaving dst partly written.
+// F32 and F64 are rounded to nearest even; other types give ErrUnsupported. A finite value past bf16 gives ErrRange, which
+// names the first, unless opt counts them. Chunks are read in parallel; ctx stops the read between chunks, leaving dst
+// partly written.
 func (t *Tensor) ReadBF16(ctx context.Context, dst []uint16, opt *ReadOptions) error {
 	rows, _ := t.rows()
 	return t.ReadRows(ctx, dst, 0, rows, opt)
@@ -39,27 +44,105 @@ func (t *Tensor) ReadRows(ctx context.Context, dst []uint16, first, n int, opt *
 	if len(dst) != elems {
 		return fail(ErrRange, t.file.name, "destination must match the rows", "%d values for %d of tensor %q", len(dst), elems, t.Name)
 	}
-	size := int(t.DType.size())
-	var mu sync.Mutex
-	return t.eachChunk(ctx, elems, opt, func(buf []byte, at, n int) error {
-		src := buf[:n*size]
-		if t.DType == BF16Type && littleEndian {
-			src = bytesOf(dst[at : at+n]) // no conversion: straight into the caller's memory
-		}
-		if err := t.readAt(src, off+int64(at*size)); err != nil {
+	var past firstPast
+	err = t.eachChunk(ctx, elems, opt, func(buf []byte, at, n int) error {
+		src, err := t.readChunk(buf, dst[at:at+n], off, at)
+		if err != nil {
 			return err
 		}
-		if t.DType != BF16Type || !littleEndian {
-			decodeBF16(t.DType, dst[at:at+n], src)
-		}
 		if opt != nil && opt.Count != nil {
-			c := countSource(t.DType, src)
-			mu.Lock()
-			opt.Count.add(c)
-			mu.Unlock()
+			past.count(opt.Count, t.DType, src)
+		} else {
+			past.look(t.DType, src, at, func(i int) bool { return BF16(dst[at+i]).IsInf() })
 		}
 		return nil
 	})
+	if err == nil {
+		_, cols := t.rows()
+		err = past.refuse(t, "bf16", first*cols)
+	}
+	return err
+}
+
+// readChunk reads len(dst) values, from value at of the read on that begins at off, and returns their source.
+func (t *Tensor) readChunk(buf []byte, dst []uint16, off int64, at int) (src []byte, err error) {
+	size := int(t.DType.size())
+	src = buf[:len(dst)*size]
+	direct := t.DType == BF16Type && littleEndian
+	if direct {
+		src = bytesOf(dst) // no conversion: straight into the caller's memory
+	}
+	if err := t.readAt(src, off+int64(at)*int64(size)); err != nil {
+		return nil, err
+	}
+	if !direct {
+		decodeBF16(t.DType, dst, src)
+	}
+	return src, nil
+}
+
+// firstPast finds the first value of a read that is finite in the source and infinite once it is converted, or has them all
+// counted.
+type firstPast struct {
+	mu    sync.Mutex
+	found bool
+	at    int
+	value float64
+}
+
+func (p *firstPast) count(c *NonFinite, dt DType, src []byte) {
+	part := countSource(dt, src)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.add(part)
+}
+
+// look goes over a piece that begins at value at of the read. Infinities are rare: only there it decodes the source again.
+func (p *firstPast) look(dt DType, src []byte, at int, inf func(i int) bool) {
+	if dt != F32 && dt != F64 { // the others have bf16's range or less
+		return
+	}
+	for i := range len(src) / int(dt.size()) {
+		if !inf(i) {
+			continue
+		}
+		v := wideValue(dt, src, i)
+		if math.IsInf(v, 0) {
+			continue
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.found || at+i < p.at {
+			p.found, p.at, p.value = true, at+i, v
+		}
+		return
+	}
+}
+
+// refuse is the error of what was found, in a read that begins at a value of the tensor.
+func (p *firstPast) refuse(t *Tensor, to string, begin int) error {
+	if !p.found {
+		return nil
+	}
+	return fail(ErrRange, t.file.name, "value must fit "+to, "tensor %q at %s is %v", t.Name, t.place(begin+p.at), p.value)
+}
+
+// wideValue is value i of little-endian F32 or F64.
+func wideValue(dt DType, src []byte, i int) float64 {
+	if dt == F32 {
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:])))
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:]))
+}
+
+// place names element i by its indices.
+func (t *Tensor) place(i int) string {
+	index := make([]string, len(t.Shape))
+	for k := len(t.Shape) - 1; k >= 0; k-- {
+		index[k] = strconv.Itoa(i % t.Shape[k])
+		i /= t.Shape[k]
+	}
+	return "[" + strings.Join(index, ", ") + "]"
 }
 
 // BF16 reads the whole tensor into fresh memory, as ReadBF16 does.
@@ -71,20 +154,26 @@ func (t *Tensor) BF16(ctx context.Context, opt *ReadOptions) ([]uint16, error) {
 	return dst, t.ReadBF16(ctx, dst, opt)
 }
 
-// Float32s reads the whole tensor as float32: exact but for F64, which is rounded to nearest.
+// Float32s reads the whole tensor as float32: exact but for F64, which is rounded to nearest; a finite value past float32 gives
+// ErrRange.
 func (t *Tensor) Float32s(ctx context.Context) ([]float32, error) {
 	if err := t.readable(); err != nil {
 		return nil, err
 	}
 	dst := make([]float32, t.Elems())
 	size := int(t.DType.size())
+	var past firstPast
 	err := t.eachChunk(ctx, len(dst), nil, func(buf []byte, at, n int) error {
 		if err := t.readAt(buf[:n*size], t.off+int64(at*size)); err != nil {
 			return err
 		}
 		decodeF32(t.DType, dst[at:at+n], buf[:n*size])
+		past.look(t.DType, buf[:n*size], at, func(i int) bool { return math.IsInf(float64(dst[at+i]), 0) })
 		return nil
 	})
+	if err == nil {
+		err = past.refuse(t, "float32", 0)
+	}
 	return dst, err
 }
 

@@ -299,6 +299,45 @@ func TestCountNonFinite(t *testing.T) {
 	}
 }
 
+// TestValuesPastTheRangeAreRefused reads finite values that would become infinite; those that are so in the file stay.
+func TestValuesPastTheRangeAreRefused(t *testing.T) {
+	inf := math.Inf(1)
+	big := make([]float32, 3000*1024) // 12 MB, 3 chunks
+	big[1500*1024+7], big[2900*1024] = -math.MaxFloat32, math.MaxFloat32
+	path := filepath.Join(t.TempDir(), "p.safetensors")
+	require.NoError(t, WriteFile(path, []TensorData{
+		F64Data("f64", []int{3, 2}, []float64{1, inf, -inf, 1e39, 1e300, 0}), F32Data("f32", []int{3000, 1024}, big),
+		F32Data("inf", []int{2}, []float32{float32(inf), float32(-inf)}), F16Data("f16", []int{2}, []uint16{0x7c00, 0x7bff}),
+		F64Data("edge", []int{2}, []float64{0x1.fep127, math.Nextafter(0x1.ffp127, 0)}), F64Data("tie", nil, []float64{-0x1.ffp127}),
+	}, nil))
+	f, err := Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	read := func(name string) ([]uint16, *Tensor, error) {
+		ten, err := f.Tensor(name)
+		require.NoError(t, err)
+		v, err := ten.BF16(t.Context(), nil)
+		return v, ten, err
+	}
+	_, f64, err := read("f64")
+	oneLineOf(t, err, ErrRange, `value must fit bf16: tensor "f64" at [1, 1] is 1e+39`)
+	oneLineOf(t, f64.ReadRows(t.Context(), make([]uint16, 2), 2, 1, nil), ErrRange, `"f64" at [2, 0] is 1e+300`)
+	require.NoError(t, f64.ReadRows(t.Context(), make([]uint16, 2), 0, 1, nil))
+	_, err = f64.Float32s(t.Context())
+	oneLineOf(t, err, ErrRange, `value must fit float32: tensor "f64" at [1, 1] is 1e+39`)
+	_, f32, err := read("f32")
+	oneLineOf(t, err, ErrRange, `"f32" at [1500, 7] is -3.4028234663852886e+38`)
+	_, err = f32.Float32s(t.Context())
+	require.NoError(t, err)
+	_, _, err = read("tie")
+	oneLineOf(t, err, ErrRange, `"tie" at [] is -3.39617752923046e+38`)
+	for name, want := range map[string][]uint16{"inf": {0x7f80, 0xff80}, "f16": {0x7f80, 0x4780}, "edge": {0x7f7f, 0x7f7f}} {
+		v, _, err := read(name)
+		require.NoError(t, err, name)
+		assert.Equal(t, want, v, name)
+	}
+}
+
 func TestWriterIsStableAndAtomic(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "w.safetensors")
