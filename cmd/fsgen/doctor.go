@@ -22,11 +22,11 @@ var doctorCommand = &command{
 	examples: "  fsgen doctor\n  fsgen doctor --require-gpu --json     for scripts: exit code 3 without a GPU\n",
 	setup: func(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 		require := f.Bool("require-gpu", false, "exit with 3 if no GPU can be used")
-		return func(_ context.Context, e *env, args []string) error {
+		return func(ctx context.Context, e *env, args []string) error {
 			if err := noArgs("doctor", args); err != nil {
 				return err
 			}
-			return runDoctor(e, *require)
+			return runDoctor(ctx, e, *require)
 		}
 	},
 }
@@ -38,10 +38,10 @@ type finding struct {
 	Detail string `json:"detail"`
 }
 
-func runDoctor(e *env, requireGPU bool) error {
+func runDoctor(ctx context.Context, e *env, requireGPU bool) error {
 	findings := []finding{{"platform", true, runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version()}}
 	gpus, gpuErr := findGPUs()
-	findings = append(append(findings, gpus...), findCache(), findPTXAS())
+	findings = append(append(findings, gpus...), findCache(), findPTXAS(ctx))
 	var kernels []string
 	for _, a := range arch.All() {
 		kernels = append(kernels, a.Name+" ("+a.Target.String()+")")
@@ -102,15 +102,20 @@ func findCache() finding {
 	return finding{name, true, c.Dir()}
 }
 
-func findPTXAS() finding {
+func findPTXAS(ctx context.Context) finding {
+	const name = "ptxas"
 	tool, err := ptxas.Find()
-	if err != nil && !errors.Is(err, ptxas.ErrNotFound) {
-		return finding{"ptxas", false, oneLine(err)}
+	if errors.Is(err, ptxas.ErrNotFound) {
+		return finding{name, false, "not found; only tests and emitted resource counts need it (make tools)"}
+	}
+	version := ""
+	if err == nil {
+		version, err = tool.Version(ctx)
 	}
 	if err != nil {
-		return finding{"ptxas", false, "not found; only tests and emitted resource counts need it (make tools)"}
+		return finding{name, false, oneLine(err)}
 	}
-	return finding{"ptxas", true, tool.Path}
+	return finding{name, true, tool.Path + ", " + version}
 }
 
 func printFindings(e *env, findings []finding) error {

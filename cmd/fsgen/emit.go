@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -277,35 +278,45 @@ func printOne(e *env, a *gen.Artifact, asked []string) error {
 	return err
 }
 
-// addAllResources assembles every kernel, which takes a second each.
+// addAllResources records what ptxas says of every kernel, where it is at hand; each takes it a second. One that was named and
+// is none, or that refuses kernels, is said, and is no failure.
 func addAllResources(ctx context.Context, e *env, artifacts []*gen.Artifact) {
-	line := e.status()
-	defer line.clear()
-	for i, a := range artifacts {
-		line.set(fmt.Sprintf("assembling kernel %d of %d", i+1, len(artifacts)))
-		addResources(ctx, e, a)
-	}
-}
-
-// addResources records what ptxas says of a kernel, where it is at hand.
-func addResources(ctx context.Context, e *env, a *gen.Artifact) {
 	tool, err := ptxas.Find()
+	if err == nil {
+		_, err = tool.Version(ctx)
+	}
 	if err != nil {
-		if !errors.Is(err, ptxas.ErrNotFound) {
+		if ctx.Err() == nil && !errors.Is(err, ptxas.ErrNotFound) {
 			e.note("%s: no resource counts in the manifest", oneLine(err))
 		}
 		return
 	}
+	line := e.status()
+	defer line.clear()
+	failed := 0
+	for i, a := range artifacts {
+		line.set(fmt.Sprintf("assembling kernel %d of %d", i+1, len(artifacts)))
+		if refused := addResources(ctx, tool, a); refused != nil {
+			failed, err = failed+1, cmp.Or(err, refused)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		e.note("%s: no resource counts in %d of %d manifests", oneLine(err), failed, len(artifacts))
+	}
+}
+
+func addResources(ctx context.Context, tool ptxas.Tool, a *gen.Artifact) error {
 	res, err := tool.Assemble(ctx, string(a.PTX), a.Manifest.Target, ptxas.Options{})
 	if err != nil {
-		return
+		return err
 	}
 	k := res.Kernel(a.Manifest.Entry)
 	if k == nil {
-		return
+		return fmt.Errorf("%s says nothing of %s", tool.Path, a.Manifest.Entry)
 	}
 	a.Manifest.Resources = &manifest.Resources{Registers: k.Registers, SpillBytes: k.SpillStores + k.SpillLoads, LocalBytes: k.Stack,
 		SharedBytes: k.Shared}
+	return nil
 }
 
 // writeArtifacts writes all files or, if one cannot be written, none.

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/internal/nvtool"
@@ -31,6 +33,26 @@ func Find() (Tool, error) {
 func ForTest(t nvtool.TB) Tool {
 	t.Helper()
 	return Tool{nvtool.ForTest(t, "ptxas")}
+}
+
+// versionTime is how long a program may take to say its version.
+const versionTime = 10 * time.Second
+
+var release = regexp.MustCompile(`(?s)^ptxas: NVIDIA .*\bV(\d+\.\d+\.\d+)`)
+
+// Version asks ptxas for its version, as in "13.0.88". A program that is no ptxas is an error that says so.
+func (t Tool) Version(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTime)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, t.Path, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("%s is no ptxas: --version: %w", t.Path, err)
+	}
+	m := release.FindSubmatch(out)
+	if m == nil {
+		return "", fmt.Errorf("%s is no ptxas: --version does not say so", t.Path)
+	}
+	return string(m[1]), nil
 }
 
 // Options change how ptxas runs; the zero value compiles as the driver would.

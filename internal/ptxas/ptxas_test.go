@@ -49,6 +49,18 @@ func TestAssemble(t *testing.T) {
 	}
 }
 
+func TestVersion(t *testing.T) {
+	v, err := ForTest(t).Version(t.Context())
+	if err != nil || !strings.Contains(v, ".") {
+		t.Errorf("got %q, %v", v, err)
+	}
+	for _, path := range []string{"/bin/false", "/bin/true", "/bin/cat", "/", "/nowhere"} {
+		if v, err := (Tool{path}).Version(t.Context()); err == nil || !strings.Contains(err.Error(), path+" is no ptxas") {
+			t.Errorf("%s: got %q, %v", path, v, err)
+		}
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	tool := ForTest(t)
 	_, err := tool.Assemble(context.Background(), strings.Replace(module, "bar.sync", "bar.sink", 1), arch.SM90.Target, Options{})
