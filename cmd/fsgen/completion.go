@@ -10,6 +10,7 @@ import (
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/internal/bench"
 	"github.com/fsgen/fsgen/internal/verify"
+	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/model"
 )
 
@@ -73,6 +74,8 @@ func flagValues() []flagValue {
 		{"emit", "--model", modelNames()},
 		{"emit", "--format", "ptx json h go ptx,json ptx,json,h,go"},
 		{"emit", "--tensormap", "param global"},
+		{"emit", "--draws", ir.WithReplacement.String() + " " + ir.WithoutReplacement.String()},
+		{"emit", "--shard", "exchange records"},
 		{"bench", "--model", modelNames()},
 		{"bench", "--format", "table gobench"},
 		{"bench", "--weights", strings.Join(bench.LayoutNames, " ")},
@@ -89,15 +92,35 @@ func flagValues() []flagValue {
 		{"", "--device", "auto cpu cuda sim:" + strings.ReplaceAll(archNames(), " ", " sim:")},
 		{"", "--arch", archNames()},
 		{"", "--sampler", "gumbel grouped greedy"},
+		{"", "--transform", "none temperature temperature,bias temperature,mask temperature,bias,mask temperature,bias=sparse,penalties,ids"},
+		{"", "--truncation", "top-k top-p min-p top-k,top-p top-k,top-p,min-p top-k,top-p,temperature-last"},
+		{"", "--tp-transport", "peer nccl host"},
 		{"", "--logprobs", "raw temperature processed"},
 		{"", "--suite", strings.Join(verify.Suites(), " ")},
 	}
 }
 
-// ownValues are flags whose values are the user's own: paths, which the shell completes, and numbers.
-var ownValues = []string{"--model", "--weights", "--hidden", "--temperature", "--seed", "--position", "--mask", "--bias", "--kernel",
-	"--top-k", "--top-p", "--min-p", "--repetition-penalty", "--frequency-penalty", "--presence-penalty", "--counts",
-	"--output", "-o", "--out", "--export"}
+// ownValues are the flags of a command whose values are the user's own, paths and numbers, as they are typed: after them the
+// shell completes.
+func ownValues(c *command) (words []string) {
+	offered := map[string]bool{}
+	for _, v := range flagValues() {
+		if v.command == "" || v.command == c.name {
+			offered[v.flag] = true
+		}
+	}
+	flags, _ := c.flagSet(&env{})
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.NoOptDefVal != "" || offered["--"+f.Name] { // a switch, or one of known words
+			return
+		}
+		words = append(words, "--"+f.Name)
+		if f.Shorthand != "" {
+			words = append(words, "-"+f.Shorthand)
+		}
+	})
+	return words
+}
 
 // arguments are the words that complete what stands after a command.
 func arguments() []choice {
@@ -144,7 +167,12 @@ func bashCompletion() string {
 		fmt.Fprintf(&b, "\t%s) list=%q ;;\n", v.pattern(), v.words)
 	}
 	fmt.Fprintf(&b, "\t*\" sim:\") list=%q ;;\n\t*:) return ;;\n", archNames())
-	fmt.Fprintf(&b, "\t*\" %s\") return ;;\n\tesac\n", strings.Join(ownValues, "\"|*\" "))
+	for _, c := range commands() {
+		for _, w := range ownValues(c) {
+			fmt.Fprintf(&b, "\t%s) return ;;\n", flagValue{command: c.name, flag: w}.pattern())
+		}
+	}
+	b.WriteString("\tesac\n")
 	fmt.Fprintf(&b, "\tif [[ -z $list ]] && ((COMP_CWORD == 1)); then list=%q\n", strings.Join(commandNames(), " ")+" help")
 	b.WriteString("\tfi\n\tif [[ -z $list && $cur != -* ]] && ((COMP_CWORD == 2)); then\n\t\tcase $command in\n")
 	for _, a := range arguments() {

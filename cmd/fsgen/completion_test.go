@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -85,6 +86,11 @@ func TestBashCompletes(t *testing.T) {
 		{[]string{"sample", "--model", "qwen"}, nil}, // a directory: the shell's own completion
 		{[]string{"emit", "-o", ""}, nil},
 		{[]string{"nonsense", ""}, nil},
+		{[]string{"emit", "--draws", ""}, []string{"with-replacement", "without-replacement"}},
+		{[]string{"sample", "--draws", ""}, nil},
+		{[]string{"emit", "--truncation", "min"}, []string{"min-p"}},
+		{[]string{"emit", "--transform", "=", "no"}, []string{"none"}},
+		{[]string{"emit", "--further", "--shard", "r"}, []string{"records"}},
 		// As bash splits --device=cu, --device=, --device sim:sm_9, --device sim: and --weights w.safetensors:l.
 		{[]string{"sample", "--device", "=", "cu"}, []string{"cuda"}},
 		{[]string{"sample", "--device", "="}, []string{"auto", "cpu", "cuda", "sim:sm_90", "sim:sm_100"}},
@@ -106,4 +112,29 @@ func TestCompletionKnowsEveryFlag(t *testing.T) {
 			assert.Contains(t, fishCompletion(), "__fish_seen_subcommand_from "+c.name+"' -l "+strings.TrimPrefix(w, "--")+"\n")
 		}
 	}
+}
+
+// TestCompletionOffersNoFlagAsValue goes through every flag that takes a value.
+func TestCompletionOffersNoFlagAsValue(t *testing.T) {
+	var lines []string
+	for _, c := range commands() {
+		flags, _ := c.flagSet(&env{})
+		flags.VisitAll(func(f *pflag.Flag) {
+			if f.NoOptDefVal == "" {
+				lines = append(lines, c.name+" --"+f.Name)
+			}
+		})
+	}
+	require.NotEmpty(t, lines)
+	script := bashCompletion() + `
+for line; do
+	for cur in "" -- =; do
+		COMP_WORDS=(fsgen $line "$cur")
+		COMP_CWORD=3
+		_fsgen
+		[[ "${COMPREPLY[*]}" != *--* ]] || echo "$line $cur: ${COMPREPLY[*]}"
+	done
+done
+`
+	assert.Empty(t, bash(t, append([]string{"-c", script, "-"}, lines...)...))
 }
