@@ -37,7 +37,8 @@ type report struct {
 	// Transform and Sampler say what was computed.
 	Transform string `json:"transform"`
 	Sampler   string `json:"sampler"`
-	// Truncation is the filters of rows that are narrowed, Passes how often each went over the vocabulary.
+	// Truncation is the filters of rows that are narrowed; Passes is how often each row went over the vocabulary, where it may take
+	// several.
 	Truncation []string `json:"truncation,omitempty"`
 	Passes     []int32  `json:"passes,omitempty"`
 }
@@ -100,7 +101,10 @@ func (o *sampling) report(info sampler.Info, spec sampler.Spec, res *sampler.Res
 		r.LogSumExp = floatValues(res.LogSumExp)
 	}
 	if spec.Truncation.Any() {
-		r.Truncation, r.Passes = spec.Truncation.Items(), res.Passes
+		r.Truncation = spec.Truncation.Items()
+	}
+	if spec.Truncation.Any() || spec.Draws != ir.SingleDraw {
+		r.Passes = res.Passes
 	}
 	o.reportLists(&r, spec, res)
 	return r
