@@ -86,7 +86,7 @@ func (c Computation) validateTruncation() error {
 		return errors.New("ir: temperature-last says that the temperature follows the filters: want top-k, top-p or min-p")
 	}
 	if c.Truncation.Any() && c.Sampler == Grouped {
-		return errors.New("ir: top-k, top-p and min-p narrow tokens, and grouped draws blocks: want gumbel or greedy")
+		return errors.New("ir: top-k, top-p and min-p narrow tokens, and grouped draws blocks: want gumbel")
 	}
 	return nil
 }

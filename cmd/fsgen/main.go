@@ -113,12 +113,36 @@ func dispatch(ctx context.Context, e *env, args []string) error {
 		if errors.Is(err, pflag.ErrHelp) {
 			return c.help(e)
 		}
-		return usagef("%s: %v%s", c.name, err, suggestFlag(err, flags))
+		return c.parseError(err, flags)
 	}
 	if err := c.checkFlags(flags); err != nil {
 		return err
 	}
 	return runner(ctx, e, flags.Args())
+}
+
+// valueRules say which values the types of flags take.
+var valueRules = map[string]string{
+	"bool": "true or false", "int": "an integer of 64 bits", "int64": "an integer of 64 bits", "uint32": "an integer from 0 to 4294967295",
+	"uint64": "an integer from 0 to 18446744073709551615", "float32": "a number that fits float32",
+	"int32Slice": "ids from 0 to 2147483647, as in 1,2,3",
+}
+
+// parseError is what pflag refuses, with the rule for a value that it cannot read.
+func (c *command) parseError(err error, flags *pflag.FlagSet) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return usagef("%s: %v%s", c.name, err, suggestFlag(err, flags))
+	}
+	f := bad.GetFlag()
+	if bad.GetValue() == "" {
+		return c.emptyFlag(f)
+	}
+	return usagef("%s: --%s is %q: want %s", c.name, f.Name, bad.GetValue(), valueRules[f.Value.Type()])
+}
+
+func (c *command) emptyFlag(f *pflag.Flag) error {
+	return usagef("%s: --%s is empty: want a value, or leave it out", c.name, f.Name)
 }
 
 // flagSet declares the command's flags, with those that every command has.
@@ -138,7 +162,7 @@ func (c *command) flagSet(e *env) (*pflag.FlagSet, func(context.Context, *env, [
 func (c *command) checkFlags(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
-			err = usagef("%s: --%s is empty: want a value, or leave it out", c.name, f.Name)
+			err = c.emptyFlag(f)
 		}
 	})
 	return err

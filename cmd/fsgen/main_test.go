@@ -193,3 +193,15 @@ func TestInterruptSignal(t *testing.T) {
 	assert.Equal(t, exitFailure, exit.ExitCode())
 	assert.True(t, strings.HasSuffix(rest.String(), "fsgen: interrupted\n"), "%q", rest.String())
 }
+
+// Every type of flag has its rule in words.
+func TestValueRulesKnowEveryType(t *testing.T) {
+	for _, c := range commands() {
+		flags, _ := c.flagSet(&env{})
+		flags.VisitAll(func(f *pflag.Flag) {
+			if kind := f.Value.Type(); kind != "string" {
+				assert.Contains(t, valueRules, kind, "%s --%s", c.name, f.Name)
+			}
+		})
+	}
+}

@@ -99,13 +99,21 @@ func checkNames(what string, names, from []string, least int) error {
 	}
 	for i, name := range names {
 		if !slices.Contains(from, name) {
-			return fmt.Errorf("%s: unknown %q: want %s", what, name, strings.Join(from, ", "))
+			return fmt.Errorf("%s: unknown %q: want %s", what, name, choices(from, least))
 		}
 		if slices.Contains(names[:i], name) {
 			return fmt.Errorf("%s: %s is named twice", what, name)
 		}
 	}
 	return nil
+}
+
+// choices names what can be asked for: of what need not be there, none too.
+func choices(from []string, least int) string {
+	if least == 0 {
+		from = append(slices.Clone(from), "none")
+	}
+	return strings.Join(from, " or ")
 }
 
 // problem describes the computation in a report.
