@@ -62,7 +62,10 @@ func (h *cpuHead) close() error { return nil }
 
 func (h *cpuHead) plan(_ context.Context, spec Spec) (planBackend, error) {
 	if spec.Artifact != nil {
-		return nil, errors.New("an emitted kernel needs a GPU; this is the cpu device")
+		return nil, refuse("artifact", errors.New("an emitted kernel needs a GPU; this is the cpu device"))
+	}
+	if err := spec.knownTile(); err != nil {
+		return nil, err
 	}
 	return &cpuPlan{h, spec}, nil
 }

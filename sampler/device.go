@@ -80,7 +80,8 @@ type Device struct {
 }
 
 // Open opens a device: Auto, CPU, CUDA, "cuda:N", or "sim:sm_90" and "sim:sm_100", which run the kernels of an architecture
-// on the CPU: slowly, and reporting every fault. Auto tells in Info.Fallback why it did not take a GPU.
+// on the CPU: slowly, and reporting every fault. Auto tells in Info.Fallback why it did not take a GPU. A name that there is none of
+// is an *InputError.
 func Open(name string) (*Device, error) {
 	switch {
 	case name == CPU:
@@ -97,7 +98,7 @@ func Open(name string) (*Device, error) {
 	if a, ok := strings.CutPrefix(name, "sim:"); ok {
 		b, err := newSim(a)
 		if err != nil {
-			return nil, fmt.Errorf("sampler: device %s: %w", name, err)
+			return nil, refuse("device", fmt.Errorf("sampler: device %s: %w", name, err))
 		}
 		return &Device{b: b}, nil
 	}
@@ -106,7 +107,7 @@ func Open(name string) (*Device, error) {
 			return openDevice(name, ordinal)
 		}
 	}
-	return nil, fmt.Errorf("sampler: unknown device %q: want auto, cpu, cuda, cuda:N or sim:ARCH", name)
+	return nil, refuse("device", fmt.Errorf("sampler: unknown device %q: want auto, cpu, cuda, cuda:N or sim:ARCH", name))
 }
 
 func openDevice(name string, ordinal int) (*Device, error) {
@@ -131,8 +132,8 @@ func openGPU(name string, ordinal int) (backend, error) {
 // Info describes the device.
 func (d *Device) Info() Info { return d.b.info() }
 
-// Healthy returns nil, or the error that made the device useless: a poisoned context stays so.
-func (d *Device) Healthy() error { return d.b.healthy() }
+// Healthy returns nil, or the error that made the device useless: a poisoned context stays so, and a closed one is ErrClosed.
+func (d *Device) Healthy() error { return d.open.healthy(d.b.healthy) }
 
 // Close releases the device. Heads and plans must be closed before.
 func (d *Device) Close() error { return d.open.close(d.b.close) }
@@ -154,6 +155,15 @@ func (l *lifetime) enter() error {
 }
 
 func (l *lifetime) leave() { l.mu.RUnlock() }
+
+// healthy is what f says of something that is open.
+func (l *lifetime) healthy(f func() error) error {
+	if err := l.enter(); err != nil {
+		return err
+	}
+	defer l.leave()
+	return f()
+}
 
 // close runs f once, when no call is under way; later calls do nothing.
 func (l *lifetime) close(f func() error) error {

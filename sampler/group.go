@@ -169,8 +169,8 @@ func OpenGroup(ctx context.Context, cfg GroupConfig) (*Group, error) {
 // Info describes the group.
 func (g *Group) Info() GroupInfo { return g.b.info() }
 
-// Healthy returns nil, or the error that made a device of this process useless.
-func (g *Group) Healthy() error { return g.b.healthy() }
+// Healthy returns nil, or the error that made a device of this process useless; of a closed group, ErrClosed.
+func (g *Group) Healthy() error { return g.open.healthy(g.b.healthy) }
 
 // World is the number of ranks.
 func (g *Group) World() int { return g.world }
@@ -201,7 +201,7 @@ func (g *Group) LoadHead(ctx context.Context, w Weights, spans []ir.Span) (*Grou
 		return nil, &InputError{"group spans", fmt.Sprintf("want %d, one a rank", g.world), len(spans)}
 	}
 	if err := (ir.Computation{Sampler: ir.Greedy}).ValidSpans(spans, w.Vocab); err != nil {
-		return nil, err
+		return nil, refuse("group spans", err)
 	}
 	if err := g.open.enter(); err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
 		return nil, err
 	}
 	if err := spec.Computation().ValidSpans(h.spans, h.shape.Vocab); err != nil {
-		return nil, err
+		return nil, refuse("group spans", err)
 	}
 	if spec.Artifact != nil && h.g.world > 1 {
 		return nil, &InputError{"artifact", "plans of groups make their own kernels", spec.Artifact.Name()}

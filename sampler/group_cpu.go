@@ -69,6 +69,9 @@ func (h *cpuGroupHead) plan(_ context.Context, spec Spec) (groupPlanBackend, err
 	if spec.LogProb != ir.NoLogProb {
 		return nil, &templates.UnsupportedError{Feature: "log-probabilities of shards of the vocabulary on the cpu"}
 	}
+	if err := spec.knownTile(); err != nil {
+		return nil, err
+	}
 	return &cpuGroupPlan{h.parts, spec}, nil
 }
 

@@ -80,7 +80,7 @@ func (w *Weights) validate() (err error) {
 	if w.Layout, err = manifest.ParseLayout(string(given)); err != nil {
 		return &InputError{"weights layout", "want rowmajor or packed", fmt.Sprintf("%q", given)}
 	}
-	return ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}.Validate()
+	return refuse("head's shape", ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}.Validate())
 }
 
 // Head is an LM head on a device.
@@ -91,7 +91,7 @@ type Head struct {
 	device string
 }
 
-// LoadHead copies an LM head to the device.
+// LoadHead copies an LM head to the device. Sizes that no head can have are an *InputError; what the source says stays below.
 func (d *Device) LoadHead(ctx context.Context, w Weights) (*Head, error) {
 	if err := w.validate(); err != nil {
 		return nil, err
@@ -141,7 +141,8 @@ type Spec struct {
 	Passes int
 	// MaxBatch is the largest batch to be fast at; larger ones work too. 0 means 64.
 	MaxBatch int
-	// Tile fixes the tile, if not zero, and CTAs its grid, if not zero: never more than the GPU holds or the work feeds.
+	// Tile fixes the tile, if not zero, and CTAs its grid, if not zero: never more than the GPU holds or the work feeds. The CPU has
+	// no tiles, and refuses those that no architecture has.
 	Tile tiling.Tile
 	CTAs int
 	// Tuning says where the tiles come from otherwise.
@@ -188,7 +189,10 @@ func (s Spec) validate() error {
 			return err
 		}
 	}
-	return s.Computation().Validate()
+	if s.Tuning != Tuned && s.Tuning != Untuned {
+		return &InputError{"tuning", "want Tuned or Untuned", int(s.Tuning)}
+	}
+	return refuse("spec", s.Computation().Validate())
 }
 
 // validateFurther holds the kernel of further passes to the plan, and to the layout of the weights of the first.
@@ -249,7 +253,8 @@ func (e *UnsupportedError) Error() string {
 }
 
 // Plan prepares sampling: kernels are emitted, compiled (or found in the cache) and loaded here, so that no call to
-// Sample has to. What the device cannot do is an *UnsupportedError.
+// Sample has to. What no device can do, such as a sampler or a tile that there is none of, is an *InputError; what this one
+// cannot, an *UnsupportedError.
 func (h *Head) Plan(ctx context.Context, spec Spec) (*Plan, error) {
 	if spec.MaxBatch == 0 {
 		spec.MaxBatch = 64

@@ -40,6 +40,17 @@ func (b *batch) of(field string, i, n int) string {
 	return fmt.Sprintf("%s of row %d", field, i)
 }
 
+// oneOrEach says how many of something there may be: one for all, or one a slot.
+func (b *batch) oneOrEach(what string) string {
+	switch b.slots {
+	case 0:
+		return "1 " + what + ", or none for no rows"
+	case 1:
+		return "1 " + what
+	}
+	return fmt.Sprintf("1 or %d %ss", b.slots, what)
+}
+
 // values checks a parameter with one value a slot, or one for all, that is there exactly where the plan takes it; optional
 // ones may be left out.
 func values[T any](b *batch, asked, optional bool, field string, list []T, valid func(T) error) error {

@@ -11,6 +11,11 @@ import (
 
 // Rows are the parameters of the rows of one call. A slice of one value serves every row; otherwise there is one value
 // for each. What the plan has no use for is refused rather than ignored.
+//
+// What a plan needs: Positions where there are Seeds; Temperature where the chain has one (Chain.Temperature), Bias where its bias
+// is dense, Mask where it has one; TopK, TopP and MinP where the truncation has them, ListIDs with ListLogProbs, Slots and SlotCount
+// with Slots. All else may be nil: Seeds, which are then drawn, Unseeded, BiasLists, AllowIDs and BanIDs, the penalties and their
+// counts, and DrawCounts.
 type Rows struct {
 	// Seeds and Positions key the noise: 64-bit seed of the request, 64-bit step. A seeded row needs its position: there is
 	// no default, since a position that never moves repeats one draw for ever. Rows that share seed and position share
@@ -166,7 +171,7 @@ func newBatch(spec Spec, shape ir.Shape, hidden []uint16, r Rows) (*batch, error
 // perRow checks that there is one value, or one for each row.
 func (b *batch) perRow(field string, n int) error {
 	if n != 1 && n != b.slots {
-		return &InputError{field, fmt.Sprintf("want 1 or %d values", b.slots), fmt.Sprintf("%d values", n)}
+		return &InputError{field, "want " + b.oneOrEach("value"), fmt.Sprintf("%d values", n)}
 	}
 	return nil
 }
@@ -301,7 +306,7 @@ func (b *batch) setMask(c ir.Computation, r Rows) error {
 		b.words = (b.shape.Vocab + 31) / 32
 	}
 	if b.words < 0 || len(r.Mask) != b.words && len(r.Mask) != b.words*b.slots {
-		return &InputError{"mask", fmt.Sprintf("want 1 or %d rows of %d words", b.slots, b.words), fmt.Sprintf("%d words", len(r.Mask))}
+		return &InputError{"mask", fmt.Sprintf("want %s of %d words", b.oneOrEach("row"), b.words), fmt.Sprintf("%d words", len(r.Mask))}
 	}
 	if len(r.Mask) != b.words {
 		b.maskRow = b.words

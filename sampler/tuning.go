@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
@@ -68,12 +69,37 @@ func (s Spec) buckets(a arch.Arch, shape ir.Shape, layout Layout, t *tuner) ([]b
 	r := s.request(a, shape, layout, s.Tile)
 	if s.Tile != (tiling.Tile{}) {
 		k, err := gen.Emit(r)
-		return []bucket{{s.Tile.Width(), autotune.Choice{Artifact: k, CTAs: s.CTAs}}}, err
+		return []bucket{{s.Tile.Width(), autotune.Choice{Artifact: k, CTAs: s.CTAs}}}, refuseTile(err)
 	}
 	if s.Tuning == Untuned || s.Exhaustive { // an exhaustive kernel is not the one that was measured
 		t = nil
 	}
 	return t.chooseAll(r, tiling.Widths(a, s.MaxBatch))
+}
+
+// refuseTile makes an *InputError of a tile that an architecture has not.
+func refuseTile(err error) error {
+	var reject *tiling.Reject
+	if errors.As(err, &reject) {
+		return refuse("tile", err)
+	}
+	return err
+}
+
+// knownTile refuses a tile that no architecture has, where there are no tiles.
+func (s Spec) knownTile() error {
+	if s.Tile == (tiling.Tile{}) {
+		return nil
+	}
+	var errs []error
+	for _, a := range arch.All() {
+		_, err := tiling.NewPlan(a, s.Tile, ir.Computation{})
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return refuseTile(errs[0])
 }
 
 // request asks for the kernel of a tile, or, if that is zero, of the batch that is filled in later.
