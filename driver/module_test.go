@@ -181,10 +181,12 @@ func TestDump(t *testing.T) {
 	SetWarnHandler(func(s string) { warned = append(warned, s) })
 	defer SetWarnHandler(nil)
 	t.Setenv(EnvDump, files[0]) // a file
-	m, err = c.LoadPTX([]byte(fillPTX), JITOptions{})
-	require.NoError(t, err)
-	require.NoError(t, m.Close())
-	require.Len(t, warned, 1)
+	for range 3 {
+		m, err = c.LoadPTX([]byte(fillPTX), JITOptions{})
+		require.NoError(t, err)
+		require.NoError(t, m.Close())
+	}
+	require.Len(t, warned, 1, "an unusable directory is said once")
 	assert.Contains(t, warned[0], EnvDump)
 }
 

@@ -138,6 +138,11 @@ func (h *Head) findBias() error {
 
 func (h *Head) note(s string) { h.Notes = append(h.Notes, s) }
 
+// ReadRows reads n rows of W from row first on, as Tensor.ReadRows does: a head is a sampler.RowReader.
+func (h *Head) ReadRows(ctx context.Context, dst []uint16, first, n int) error {
+	return h.W.ReadRows(ctx, dst, first, n, nil)
+}
+
 // Close closes the files of the weights.
 func (h *Head) Close() error { return h.ckpt.Close() }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/fsgen/fsgen/tiling"
 )
 
-// RowReader reads rows of a [rows, hidden] bf16 matrix, as model.Tensor does.
+// RowReader reads rows of a [rows, hidden] bf16 matrix, as model.Head does.
 type RowReader interface {
 	// ReadRows fills dst with n rows from row first on.
 	ReadRows(ctx context.Context, dst []uint16, first, n int) error

@@ -39,7 +39,7 @@ type opened struct {
 	close        func()
 }
 
-// rowReader adapts a tensor of a checkpoint.
+// rowReader adapts a tensor of the embedded head.
 type rowReader struct{ t *model.Tensor }
 
 func (r rowReader) ReadRows(ctx context.Context, dst []uint16, first, n int) error {
@@ -81,7 +81,7 @@ func (s *source) open(ctx context.Context, e *env) (*opened, error) {
 	if h.Bias != nil {
 		e.note("the head has a bias of its own (%s), which is not added: give it as --bias", h.Bias.Name)
 	}
-	o := &opened{weights: rowReader{h.W}, vocab: h.V, width: h.D, own: ownChain(h.Scale, h.Softcap), close: func() { h.Close() }}
+	o := &opened{weights: h, vocab: h.V, width: h.D, own: ownChain(h.Scale, h.Softcap), close: func() { h.Close() }}
 	a, err := model.ReadNpy(s.hidden)
 	if err == nil {
 		err = o.setHidden(a)

@@ -17,7 +17,7 @@ import (
 )
 
 var tilesCommand = &command{
-	name: "tiles", args: "--arch ARCH --batch N", short: "list the tiles for a batch size with the resources of each and what it may take (b: the cluster splits the batch, p: ping-pong)",
+	name: "tiles", args: "--arch ARCH --batch N", short: "list the tiles for a batch size with the resources of each and what it may take (b: the cluster splits the batch, p: ping-pong; registers: the limit of a thread that samples)",
 	examples: "  fsgen tiles --arch sm_100 --batch 64\n  fsgen tiles --model qwen3-8b --weights packed --batch 256\n",
 	setup:    setupTiles,
 }
