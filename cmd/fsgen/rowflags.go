@@ -122,9 +122,12 @@ func onePerRow(a *model.Array, n, rows int) error {
 	return nil
 }
 
-// oneOr names the two numbers that there may be of something, each in a format, where they are two.
+// oneOr names the two numbers that there may be of something, each in a format, where they are two; none go without.
 func oneOr(n int, format string) string {
-	if n == 1 {
+	switch n {
+	case 0:
+		return fmt.Sprintf(format+" or none", 1)
+	case 1:
 		return fmt.Sprintf(format, 1)
 	}
 	return fmt.Sprintf(format+" or "+format, 1, n)
