@@ -76,11 +76,12 @@ func element(ts *testscript.TestScript, descr, text string) []byte {
 	return order.AppendUint64(nil, bits)
 }
 
-// cmdWeights is "weights FILE NAME=ROWSxCOLS...": safetensors of float32 in a fixed pattern.
+// cmdWeights is "weights FILE NAME=ROWSxCOLS[@LAST]...": safetensors of float32 in a fixed pattern, the last value another.
 func cmdWeights(ts *testscript.TestScript, _ bool, args []string) {
 	var tensors []model.TensorData
 	for _, arg := range args[1:] {
 		name, dims, _ := strings.Cut(arg, "=")
+		dims, last, other := strings.Cut(dims, "@")
 		var shape []int
 		count := 1
 		for _, d := range strings.Split(dims, "x") {
@@ -91,6 +92,11 @@ func cmdWeights(ts *testscript.TestScript, _ bool, args []string) {
 		v := make([]float32, count)
 		for i := range v {
 			v[i] = float32(i*7%13)/8 - 0.75
+		}
+		if other {
+			x, err := strconv.ParseFloat(last, 32)
+			ts.Check(err)
+			v[count-1] = float32(x)
 		}
 		tensors = append(tensors, model.F32Data(name, shape, v))
 	}
