@@ -430,39 +430,47 @@ func TestGPUExchangeTime(t *testing.T) {
 
 // sideBySide is one kind of launches of all ranks, captured.
 type sideBySide struct {
-	ranks  []*rankLaunch
-	graphs []*driver.GraphExec
-	times  []float64
+	launches int // in a graph
+	ranks    []*rankLaunch
+	graphs   []*driver.GraphExec
+	times    []float64
 }
 
 func timeExchange(t *testing.T, n, batch int, w Weights, spec Spec) {
 	t.Run(fmt.Sprintf("%d ranks, batch %d, %s", n, batch, spec.Computation().Extras()), func(t *testing.T) {
-		var kinds []*sideBySide
+		var plans []*GroupPlan
 		for _, transport := range []Transport{TransportHost, TransportPeer} {
-			plan := gpuGroup(t, GroupConfig{Devices: virtual(n), Transport: transport}, w, nil, spec)
-			kinds = append(kinds, captureRanks(t, plan, batch))
+			plans = append(plans, gpuGroup(t, GroupConfig{Devices: virtual(n), Transport: transport}, w, nil, spec))
 		}
-		for round := range timedReplays + 3 {
-			for _, k := range kinds {
-				k.replay(t, round >= 3)
+		// Single launches are what an exchange adds to the slower rank. In a row of launches it also has ranks go in step, which share one
+		// memory: whoever is done early leaves it to the others, whose part of the multiprocessors cannot fill it.
+		for _, launches := range []int{1, timedLaunches} {
+			var kinds []*sideBySide
+			for _, plan := range plans {
+				kinds = append(kinds, captureRanks(t, plan, batch, launches))
 			}
+			for round := range timedReplays*timedLaunches/launches + 3 {
+				for _, k := range kinds {
+					k.replay(t, round >= 3)
+				}
+			}
+			alone, exchanging := contender{times: kinds[0].times}, contender{times: kinds[1].times}
+			t.Logf("%d ranks, B=%d %s: graphs of %d: records alone %.1f us, exchanged %.1f us: %+.1f us", n, batch, spec.Computation().Extras(), launches,
+				alone.quantile(0.5), exchanging.quantile(0.5), exchanging.quantile(0.5)-alone.quantile(0.5))
 		}
-		alone, exchanging := contender{times: kinds[0].times}, contender{times: kinds[1].times}
-		t.Logf("%d ranks, B=%d %s: records alone %.1f us, exchanged %.1f us: %+.1f us", n, batch, spec.Computation().Extras(),
-			alone.quantile(0.5), exchanging.quantile(0.5), exchanging.quantile(0.5)-alone.quantile(0.5))
 	})
 }
 
 // captureRanks captures launches of every rank.
-func captureRanks(t *testing.T, plan *GroupPlan, batch int) *sideBySide {
-	k, c := &sideBySide{}, plan.b.(*cudaGroupPlan)
+func captureRanks(t *testing.T, plan *GroupPlan, batch, launches int) *sideBySide {
+	k, c := &sideBySide{launches: launches}, plan.b.(*cudaGroupPlan)
 	for i, part := range c.parts {
 		l, err := part.newRankLauncher(batch, c.channels[i])
 		require.NoError(t, err)
 		r := newRankLaunch(t, plan, i, l, batch)
 		r.args.LogProbs = upload(t, r.dev, make([]float32, batch))
 		g, err := r.stream.Capture(func() error {
-			for range timedLaunches {
+			for range launches {
 				if err := r.launch(); err != nil {
 					return err
 				}
@@ -511,6 +519,6 @@ func (k *sideBySide) replay(t *testing.T, counts bool) {
 		slowest = max(slowest, d)
 	}
 	if counts {
-		k.times = append(k.times, float64(slowest.Nanoseconds())/1e3/timedLaunches)
+		k.times = append(k.times, float64(slowest.Nanoseconds())/1e3/float64(k.launches))
 	}
 }
