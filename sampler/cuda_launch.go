@@ -593,7 +593,7 @@ func checkLists(a *DeviceArgs) error {
 		align uint64
 	}{{"bias lists", &a.BiasLists, 8}, {"count lists", &a.CountLists, 8}, {"allowed ids", &a.AllowIDs, 4}, {"banned ids", &a.BanIDs, 4}} {
 		switch {
-		case l.lists.Count < 0 || l.lists.Count > math.MaxUint32:
+		case l.lists.Count < 0 || int64(l.lists.Count) > math.MaxUint32:
 			return &InputError{l.name, fmt.Sprintf("want 0 to %d entries", uint32(math.MaxUint32)), l.lists.Count}
 		case l.lists.Count > 0 && l.lists.Entries == 0:
 			return &InputError{l.name, "the entries have no device address", nil}

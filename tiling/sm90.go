@@ -18,13 +18,13 @@ var sm90 = family{
 }
 
 // sm90Lists is the shape for rows that are listed. In its first tile a CTA waits for the marks of the others: turns of two warpgroups
-// hide that, also at widths where they pay for nothing else. Where the likeliest tokens are listed too, there are not registers enough for
-// 192 rows of 64 columns.
+// hide that, also at widths where they pay for nothing else. Where the likeliest tokens are listed too, or two
+// distributions are added up, there are not registers enough for 192 rows of 64 columns.
 func sm90Lists(t Tile, c ir.Computation) Tile {
 	if t.N <= 16 {
 		t.N, t.PingPong = 16, true
 	}
-	if t.N == 64 && c.TopN > 0 {
+	if _, two := c.SecondSum(); t.N == 64 && (c.TopN > 0 || two) {
 		t.M = 128
 	}
 	return t
