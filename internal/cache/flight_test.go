@@ -98,17 +98,18 @@ func TestFirstCallerGivesUp(t *testing.T) {
 func TestLastCallerGivesUp(t *testing.T) {
 	c, _ := newCache(t, 0)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
+	begun, ended := make(chan struct{}), make(chan error, 1)
 	done := make(chan error)
 	go func() {
 		_, err := c.GetOrMake(ctx, "k", func(ctx context.Context) ([]byte, error) {
+			close(begun)
 			<-ctx.Done()
 			ended <- ctx.Err()
 			return nil, ctx.Err()
 		})
 		done <- err
 	}()
-	waitFor(t, func() bool { return waiters(c, "k") == 1 })
+	<-begun // else it may find what the newcomer has made
 	cancel()
 	assert.ErrorIs(t, <-done, context.Canceled)
 	got, err := c.GetOrMake(t.Context(), "k", constant("v"))
