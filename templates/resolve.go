@@ -142,54 +142,91 @@ func (r *resolver) decideNarrowed() {
 	r.draw()
 }
 
-// begin declares and loads the parameters.
-func (r *resolver) begin(shared ptx.SharedVar) {
-	f, s := r.f, &r.sig
-	vocab := s.scalar(ParamVocab)
-	var slots, slotCount ptx.Param
+// resolveParams are what the kernel has of the first one: parameters of rows, and where they are listed.
+type resolveParams struct {
+	vocab, slots, slotCount        ptx.Param
+	temperature, temperatureStride ptx.Param
+	filters                        filterParams
+	several                        drawParams
+	marks, counts, candidates      ptx.Param
+	bounds, states, open           ptx.Param
+	pivots, bins, masses, second   ptx.Param
+	tokens, status                 ptx.Param
+}
+
+// declare declares them.
+func (r *resolver) declare() (p resolveParams) {
+	s := &r.sig
+	p.vocab = s.scalar(ParamVocab)
 	if r.c.Slots {
-		slots, slotCount = s.pointer(ParamSlots, "i32", "batch", "read"), s.scalar(ParamSlotCount)
+		p.slots, p.slotCount = s.pointer(ParamSlots, "i32", "batch", "read"), s.scalar(ParamSlotCount)
 	}
-	var temperature, temperatureStride ptx.Param
 	if r.c.Chain.Temperature {
-		temperature, temperatureStride = s.rows(ParamTemperature, "f32", ParamTemperatureStride)
+		p.temperature, p.temperatureStride = s.rows(ParamTemperature, "f32", ParamTemperatureStride)
 	}
-	filters, several := s.filterParams(r.c), s.drawParams(r.c)
-	marks, counts := s.pointer(ParamMarks, "u32", "batch x 1024", "workspace"), s.pointer(ParamCounts, "u32", "batch", "workspace")
-	candidates := s.pointer(ParamCandidates, "u32", "batch x 8192 x 4", "scratch")
-	bounds := s.pointer(ParamBounds, "u32", "batch", "scratch")
-	states, open := s.openRows()
-	var pivots, bins, masses, second ptx.Param
+	p.filters, p.several = s.filterParams(r.c), s.drawParams(r.c)
+	p.marks, p.counts = s.pointer(ParamMarks, "u32", "batch x 1024", "workspace"), s.pointer(ParamCounts, "u32", "batch", "workspace")
+	p.candidates = s.pointer(ParamCandidates, "u32", "batch x 8192 x 4", "scratch")
+	p.bounds = s.pointer(ParamBounds, "u32", "batch", "scratch")
+	p.states, p.open = s.openRows()
 	if r.further && surveys(r.c) {
-		pivots, bins = s.surveyed(r.c)
+		p.pivots, p.bins = s.surveyed(r.c)
 	}
 	if r.readsMass() {
-		masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
+		p.masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
 	}
 	if r.readsSecond() {
-		second = s.pointer(ParamSecondMasses, "f32", "batch x 2", "scratch")
+		p.second = s.pointer(ParamSecondMasses, "f32", "batch x 2", "scratch")
 	}
-	tokens, status := s.pointer(ParamTokens, "i32", "batch", "write"), s.pointer(ParamStatus, "i32", "batch", "write")
+	p.tokens, p.status = s.pointer(ParamTokens, "i32", "batch", "write"), s.pointer(ParamStatus, "i32", "batch", "write")
+	return p
+}
 
+// begin declares and loads the parameters.
+func (r *resolver) begin(shared ptx.SharedVar) {
+	f, p := r.f, r.declare()
 	r.smem, r.tid, r.row = f.B32("smem"), f.B32("thread"), f.B32("row")
 	f.MovVarB32(r.smem, shared)
 	f.MovB32(r.tid, ptx.TidX)
 	f.MovB32(r.row, ptx.CtaidX)
 	f.GriddepcontrolLaunchDependents()
 	f.GriddepcontrolWait()
-	r.vocab, r.slot = loadU32(f, vocab, "vocab"), rowSlot{index: r.row}
+	r.beginRow(p)
+	r.beginOutputs(p)
+	r.beginPlaces(p)
+	r.filter = r.filters.of(f, r.slot, r.vocab)
+	if r.several() {
+		r.beginDraws(p.several)
+	}
+	r.takePeak()
+	r.beginReports()
+	r.readState(loadPointer(f, p.states, "states"), loadPointer(f, p.open, "open"))
+	if !r.further {
+		r.beginKept()
+	}
+}
+
+// beginRow loads what the row brings.
+func (r *resolver) beginRow(p resolveParams) {
+	f := r.f
+	r.vocab, r.slot = loadU32(f, p.vocab, "vocab"), rowSlot{index: r.row}
 	if r.c.Slots {
-		r.slot = namedSlot(f, loadPointer(f, slots, "slots"), loadU32(f, slotCount, "slot_count"), r.row)
+		r.slot = namedSlot(f, loadPointer(f, p.slots, "slots"), loadU32(f, p.slotCount, "slot_count"), r.row)
 	}
 	r.temperature = f.F32("temperature")
 	f.MovF32(r.temperature, ptx.F32Imm(1))
 	if r.c.Chain.Temperature {
-		r.slot.loadF32(f, r.temperature, 1, loadPointer(f, temperature, "temperature"), loadU32(f, temperatureStride, "stride"))
+		r.slot.loadF32(f, r.temperature, 1, loadPointer(f, p.temperature, "temperature"), loadU32(f, p.temperatureStride, "stride"))
 	}
-	r.filters = loadFilters(f, filters, r.c.Truncation)
+	r.filters = loadFilters(f, p.filters, r.c.Truncation)
 	r.ids = f.B32("next_ids")
 	f.MovB32(r.ids, ptx.Imm(0))
-	r.tokens, r.status = loadPointer(f, tokens, "tokens"), loadPointer(f, status, "status")
+}
+
+// beginOutputs finds where results go.
+func (r *resolver) beginOutputs(p resolveParams) {
+	f, s := r.f, &r.sig
+	r.tokens, r.status = loadPointer(f, p.tokens, "tokens"), loadPointer(f, p.status, "status")
 	r.passes = loadPointer(f, s.pointer(ParamPasses, "i32", "batch", "write"), "passes")
 	if r.c.Score {
 		r.scores = loadPointer(f, s.pointer(ParamScores, "f32", "batch", "write"), "scores")
@@ -197,34 +234,29 @@ func (r *resolver) begin(shared ptx.SharedVar) {
 	if r.tells() {
 		r.logProbs = loadPointer(f, s.pointer(ParamLogProb, "f32", "batch", "write"), "logprob")
 	}
+}
+
+// beginPlaces finds what the row has in the arrays of all rows.
+func (r *resolver) beginPlaces(p resolveParams) {
+	f := r.f
 	if r.further && surveys(r.c) {
 		r.pivots, r.bins = f.B64("pivots"), f.B64("bins")
-		f.MadWideU32(r.pivots, r.row, ptx.Imm(8*surveyPivots*pivotWords(r.c)), loadPointer(f, pivots, "pivots_base"))
-		f.MadWideU32(r.bins, r.row, ptx.Imm(8*(surveyPivots+1)), loadPointer(f, bins, "bins_base"))
+		f.MadWideU32(r.pivots, r.row, ptx.Imm(8*surveyPivots*pivotWords(r.c)), loadPointer(f, p.pivots, "pivots_base"))
+		f.MadWideU32(r.bins, r.row, ptx.Imm(8*(surveyPivots+1)), loadPointer(f, p.bins, "bins_base"))
 	}
 	if r.readsMass() {
 		r.masses = f.B64("mass")
-		f.MadWideU32(r.masses, r.row, ptx.Imm(8), loadPointer(f, masses, "masses"))
+		f.MadWideU32(r.masses, r.row, ptx.Imm(8), loadPointer(f, p.masses, "masses"))
 	}
 	if r.readsSecond() {
 		r.secondMasses = f.B64("second_mass")
-		f.MadWideU32(r.secondMasses, r.row, ptx.Imm(8), loadPointer(f, second, "second_masses"))
+		f.MadWideU32(r.secondMasses, r.row, ptx.Imm(8), loadPointer(f, p.second, "second_masses"))
 	}
-	r.marks, r.counter = f.B64("row_marks"), rowAddr(f, loadPointer(f, counts, "counts"), r.row)
+	r.marks, r.counter = f.B64("row_marks"), rowAddr(f, loadPointer(f, p.counts, "counts"), r.row)
 	index := f.B32()
 	f.MulLoU32(index, r.row, ptx.Imm(manifest.RowMarks))
-	f.MadWideU32(r.marks, index, ptx.Imm(4), loadPointer(f, marks, "marks"))
-	r.readList(loadPointer(f, candidates, "candidates"), loadPointer(f, bounds, "bounds"))
-	r.filter = r.filters.of(f, r.slot, r.vocab)
-	if r.several() {
-		r.beginDraws(several)
-	}
-	r.takePeak()
-	r.beginReports()
-	r.readState(loadPointer(f, states, "states"), loadPointer(f, open, "open"))
-	if !r.further {
-		r.beginKept()
-	}
+	f.MadWideU32(r.marks, index, ptx.Imm(4), loadPointer(f, p.marks, "marks"))
+	r.readList(loadPointer(f, p.candidates, "candidates"), loadPointer(f, p.bounds, "bounds"))
 }
 
 // beginReports declares what is left for the stages that report of rows. It is loaded where it is used: registers are few.
