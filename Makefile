@@ -111,7 +111,7 @@ gpu-bundle:
 	mkdir -p $(BUNDLE)/examples $(BUNDLE)/.tools/include
 	cp -r examples/run.sh examples/python examples/cpp $(BUNDLE)/examples
 	if [ -f $(TOOLS)/include/cuda.h ]; then cp $(TOOLS)/include/cuda.h $(BUNDLE)/.tools/include; fi
-	CGO_ENABLED=0 $(GO) build -trimpath -o $(BUNDLE)/examples/ ./examples/inputs ./examples/go/serving
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BUNDLE)/examples/ ./examples/inputs ./examples/go/serving ./examples/go/ranks
 	if ls cmd/fsgen/*.go >/dev/null 2>&1; then CGO_ENABLED=0 $(GO) build -trimpath -o $(BUNDLE)/fsgen ./cmd/fsgen; fi
 	ls -l $(BUNDLE)
 

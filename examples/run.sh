@@ -2,7 +2,8 @@
 # run.sh runs every example and compares its tokens with those of the CPU. It prints a line for each: ran, skipped and why, or
 # differs; and exits 1 if one differs or failed.
 #
-# It needs Go, or binaries made on another machine: FSGEN (cmd/fsgen), INPUTS (examples/inputs) and SERVING (examples/go/serving).
+# It needs Go, or binaries made on another machine: FSGEN (cmd/fsgen), INPUTS (examples/inputs), SERVING (examples/go/serving) and
+# RANKS (examples/go/ranks).
 # PYTHON names another python3, CXX another compiler, CUDA_INCLUDE the folder of cuda.h, LIBCUDA what to link (default: the
 # driver's library). FSGEN_REQUIRE_GPU=1 makes a missing GPU a failure.
 set -u
@@ -58,8 +59,9 @@ serve() {
 fsgen=$(binary fsgen cmd/fsgen "${FSGEN:-}")
 inputs=$(binary inputs examples/inputs "${INPUTS:-}")
 serving=$(binary serving examples/go/serving "${SERVING:-}")
-if [ -z "$fsgen" ] || [ -z "$inputs" ] || [ -z "$serving" ]; then
-	echo "run.sh: want Go, or FSGEN, INPUTS and SERVING" >&2
+ranks=$(binary ranks examples/go/ranks "${RANKS:-}")
+if [ -z "$fsgen" ] || [ -z "$inputs" ] || [ -z "$serving" ] || [ -z "$ranks" ]; then
+	echo "run.sh: want Go, or FSGEN, INPUTS, SERVING and RANKS" >&2
 	exit 1
 fi
 "$inputs" "$work/in" || exit 1
@@ -71,10 +73,12 @@ sample --device cpu >"$work/cpu.json" || exit 1
 want=$(tokens "$work/cpu.json")
 line "fsgen, cpu" ran "$want"
 compare "fsgen, sim:sm_90" sample --device sim:sm_90
+compare "go/ranks, 3 on cpu" "$ranks" -in "$work/in" -ranks 3 -devices cpu
+compare "go/ranks, 2 on sim:sm_90" "$ranks" -in "$work/in" -ranks 2 -devices sim:sm_90
 serve "go/serving, cpu" cpu
 serve "go/serving, sim:sm_90" sim:sm_90 -vocab 200 -hidden 64 -requests 4 -batch 3
 
-examples="go/serving python/pytorch_example python/cupy_example python/cuda_core cpp"
+examples="go/serving go/ranks python/pytorch_example python/cupy_example python/cuda_core cpp"
 if ! "$fsgen" doctor --require-gpu >"$work/doctor" 2>&1; then
 	why="no usable GPU"
 	for e in $examples; do skip "$e" "$why"; done
@@ -87,6 +91,8 @@ fi
 compare "fsgen, cuda" sample --device cuda
 arch=$(sed -n 's/.*"kernel":"fsgen_\(sm_[0-9]*\)_.*/\1/p' "$work/out")
 serve "go/serving, cuda" cuda
+compare "go/ranks, 2 in one process" "$ranks" -in "$work/in" -ranks 2
+compare "go/ranks, 3 processes" "$ranks" -in "$work/in" -ranks 3 -processes
 
 # Narrow kernels of one CTA, and wide ones with a cluster; tensor maps by value, in global memory, and packed weights.
 emit() { "$fsgen" emit --arch "$arch" --vocab 5000 --hidden 264 --format ptx,json,h -o "$work/$1" "${@:2}" >/dev/null || exit 1; }
