@@ -16,7 +16,7 @@ GO ?= go
 # Where goroutines meet, under the race detector: whole packages, and of those that it slows most the tests that share work.
 RACE := ./driver ./sampler ./internal/cache ./internal/rendezvous ./autotune
 # What only runs kernels on the simulators, which ./sim covers.
-RACE_SKIP := Tops|SimulatedTiles|LogProbs|CandidatesGive|ThatNobodyChecked
+RACE_SKIP := Tops|SimulatedTiles|LogProbs|CandidatesGive|ThatNobodyChecked|Draws|UnderTruncation|SumsOfSteep|TilesPast|ShardsGiveTheWhole
 RACE_SOME := ./gen ./sim ./reference
 RACE_TESTS := Goroutines|Cancel|MixedBatches|CorpusEqualsReference|Seeds|GroupedEqualsPlain
 

@@ -114,7 +114,7 @@ func (d *Device) WrapHead(w DeviceWeights) (*Head, error) {
 	}
 	shape := ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}
 	if err := shape.Validate(); err != nil {
-		return nil, err
+		return nil, refuse("head's shape", err)
 	}
 	if w.LD == 0 {
 		w.LD = w.Hidden
