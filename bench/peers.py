@@ -104,6 +104,23 @@ def installed(module, package):
         return None
 
 
+def capture(torch, launch, launches, check=lambda out: None):
+    """A graph of launches, after a few that compile, connect and allocate, and whose output check sees."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            out = launch()
+    torch.cuda.current_stream().wait_stream(side)
+    check(out)
+    del out
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(launches):
+            launch()
+    return graph
+
+
 # What each peer needs: module and package names.
 TORCH, FLASHINFER = ("torch", "torch"), ("flashinfer", "flashinfer-python")
 PEERS = {"cublas": [TORCH], "torch-multinomial": [TORCH], "flashinfer": [TORCH, FLASHINFER]}
@@ -163,20 +180,8 @@ class Peers:
 
     def graph(self, launch):
         """Captures launches in a graph; returns what replays it and gives milliseconds."""
-        torch = self.torch
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # compiles, tunes and allocates before the capture
-            for _ in range(3):
-                out = launch()
-        torch.cuda.current_stream().wait_stream(side)
-        self.check(out)
-        del out
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(self.args.launches):
-                launch()
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        graph = capture(self.torch, launch, self.args.launches, self.check)
+        start, end = self.torch.cuda.Event(enable_timing=True), self.torch.cuda.Event(enable_timing=True)
 
         def replay():
             start.record()
@@ -235,19 +240,21 @@ def table(rep):
         print(f"{r['batch']:<6} {r['contender']:<18} {r['median_us']:9.1f} {r['p10_us']:9.1f} {r['p90_us']:9.1f} {ratio}")
 
 
-def parse(argv):
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_arguments(p, batches):
+    """The flags that scripts of peers share."""
     p.add_argument("--model", default="", help="a name for the shape")
     p.add_argument("--vocab", type=int, required=True)
     p.add_argument("--hidden", type=int, required=True)
-    p.add_argument("--batch", default=BATCHES)
+    p.add_argument("--batch", default=batches)
     p.add_argument("--launches", type=int, default=20)
     p.add_argument("--replays", type=int, default=21)
     p.add_argument("--warm-ups", type=int, default=5)
     p.add_argument("--out", default="", help="file for the data, as JSON")
-    p.add_argument("--peers", default=",".join(PEERS), help="which to time, of " + ", ".join(PEERS))
     p.add_argument("--dry-run", action="store_true", help="print the plan; needs neither torch nor a GPU")
-    args = p.parse_args(argv)
+
+
+def check_arguments(p, args, batches):
+    """Refuses what cannot be timed, and reads the batch sizes."""
     if args.replays < 9 or args.replays % 2 == 0:
         p.error("--replays: want an odd number of 9 or more")
     if min(args.vocab, args.hidden, args.launches) < 1 or args.warm_ups < 0:
@@ -257,11 +264,25 @@ def parse(argv):
     except ValueError:
         args.batches = []
     if not args.batches or min(args.batches) < 1 or len(set(args.batches)) < len(args.batches):
-        p.error(f"--batch: {args.batch!r}: want numbers from 1, each once, such as {BATCHES}")
-    args.peers = args.peers.split(",")
-    for name in args.peers:
-        if name not in PEERS:
-            p.error(f"--peers: unknown {name!r}: want some of {', '.join(PEERS)}")
+        p.error(f"--batch: {args.batch!r}: want numbers from 1, each once, such as {batches}")
+
+
+def some_of(p, flag, text, known):
+    """The names of a list, all of them known."""
+    names = text.split(",")
+    for name in names:
+        if name not in known:
+            p.error(f"{flag}: unknown {name!r}: want some of {', '.join(known)}")
+    return names
+
+
+def parse(argv):
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(p, BATCHES)
+    p.add_argument("--peers", default=",".join(PEERS), help="which to time, of " + ", ".join(PEERS))
+    args = p.parse_args(argv)
+    check_arguments(p, args, BATCHES)
+    args.peers = some_of(p, "--peers", args.peers, PEERS)
     return args
 
 

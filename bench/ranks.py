@@ -23,6 +23,7 @@ import sys
 
 import peers
 
+BATCHES = "16,64,256"
 CONTENDERS = ["shard", "gather", "gather-gumbel", "flashinfer"]
 
 
@@ -68,16 +69,7 @@ class Rank:
     def graph(self, launch):
         """Captures launches; returns what replays them on all ranks at once and gives the slowest rank's milliseconds."""
         torch = self.torch
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # compiles, connects and allocates before the capture
-            for _ in range(3):
-                launch()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(self.args.launches):
-                launch()
+        graph = peers.capture(torch, launch, self.args.launches)
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         slowest = torch.zeros(1, device="cuda")
 
@@ -131,30 +123,14 @@ def table(rows):
 def parse(argv):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--world", type=int, required=True, help="ranks, one a GPU")
-    p.add_argument("--model", default="", help="a name for the shape")
-    p.add_argument("--vocab", type=int, required=True)
-    p.add_argument("--hidden", type=int, required=True)
-    p.add_argument("--batch", default="16,64,256")
-    p.add_argument("--launches", type=int, default=20)
-    p.add_argument("--replays", type=int, default=21)
-    p.add_argument("--warm-ups", type=int, default=5)
+    peers.add_arguments(p, BATCHES)
     p.add_argument("--port", type=int, default=29517, help="on which the ranks meet, on this host")
-    p.add_argument("--out", default="", help="file for the data, as JSON")
     p.add_argument("--contenders", default=",".join(CONTENDERS), help="which to time, of " + ", ".join(CONTENDERS))
-    p.add_argument("--dry-run", action="store_true", help="print the plan; needs neither torch nor a GPU")
     args = p.parse_args(argv)
-    if min(args.world, args.vocab, args.hidden, args.launches) < 1 or args.warm_ups < 0 or args.replays < 9 or args.replays % 2 == 0:
-        p.error("want 1 or more of everything, and an odd number of replays, 9 or more")
-    try:
-        args.batches = [int(b) for b in args.batch.split(",")]
-    except ValueError:
-        args.batches = []
-    if not args.batches or min(args.batches) < 1 or len(set(args.batches)) < len(args.batches):
-        p.error(f"--batch: {args.batch!r}: want numbers from 1, each once, such as 16,64,256")
-    args.contenders = args.contenders.split(",")
-    for name in args.contenders:
-        if name not in CONTENDERS:
-            p.error(f"--contenders: unknown {name!r}: want some of {', '.join(CONTENDERS)}")
+    peers.check_arguments(p, args, BATCHES)
+    if args.world < 1:
+        p.error("--world: want 1 or more")
+    args.contenders = peers.some_of(p, "--contenders", args.contenders, CONTENDERS)
     return args
 
 

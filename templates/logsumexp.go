@@ -282,12 +282,11 @@ func (c *samplers) raiseReferences(g group, elements []scanned) {
 
 // columnTop is the largest score without noise of the column whose pair the thread keeps, unless it is NaN.
 func (c *samplers) columnTop(elements []scanned) ptx.F32 {
-	larger := func(d, x, y ptx.F32) { c.f.MaxF32(d, x, y) }
 	var tops []ptx.F32
 	for i := range elements {
-		tops = append(tops, joined(c.f, "top", elements[i].bases, larger))
+		tops = append(tops, joined(c.f, "top", elements[i].bases, c.larger))
 	}
-	return c.sums.fold(c.f, c.lane, tops, larger)
+	return c.sums.fold(c.f, c.lane, tops, c.larger)
 }
 
 // ownPair is the address of the pair that the thread keeps of a group, short of the storage's offset.

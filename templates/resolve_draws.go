@@ -44,6 +44,12 @@ func (r *resolver) beginDraws(p drawParams) {
 
 // resolveDraws draws the tokens of a row.
 func (r *resolver) resolveDraws() {
+	r.beginDrawing()
+	r.decideDraws()
+}
+
+// beginDrawing ends the rows that want no list, and prepares for weights.
+func (r *resolver) beginDrawing() {
 	if r.further {
 		r.countPass()
 	} else {
@@ -54,7 +60,6 @@ func (r *resolver) resolveDraws() {
 		r.checkKey()
 	}
 	r.startWeights()
-	r.decideDraws()
 }
 
 // decideDraws draws the tokens of a row that no filter narrows from the list of its scores.

@@ -19,16 +19,7 @@ func (r *resolver) narrowsSeveral() bool { return r.several() && r.c.Truncation.
 
 // resolveEither draws the tokens of a row that filters narrow, or of one that draws several and that none does.
 func (r *resolver) resolveEither() {
-	if r.further {
-		r.countPass()
-	} else {
-		r.drawSingle()
-	}
-	r.emptyLists()
-	if !r.further {
-		r.checkKey()
-	}
-	r.startWeights()
+	r.beginDrawing()
 	narrowed := r.f.Label("resolve_narrowed")
 	r.f.Bra(narrowed).If(r.filter.narrows)
 	r.decideDraws()

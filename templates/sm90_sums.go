@@ -45,7 +45,7 @@ func (c *consumer) sumTile(of tiles) {
 		most = append(most, c.addRun(r, parts))
 	}
 	high, any := f.Pred("high"), f.Pred("any")
-	f.SetpF32(ptx.GT, high, joined(f, "most", most, func(d, x, y ptx.F32) { f.MaxF32(d, x, y) }), ptx.F32Imm(ir.SumLimit)) // not for NaN
+	f.SetpF32(ptx.GT, high, joined(f, "most", most, c.larger), ptx.F32Imm(ir.SumLimit)) // not for NaN
 	f.SetpAndU32(ptx.EQ, high, raised, ptx.Imm(0), high)
 	f.VoteSyncAnyPred(any, high, ptx.Imm(fullWarp))
 	f.Bra(settled).IfNot(any)
@@ -116,7 +116,7 @@ func (c *consumer) addRun(r *columnRun, parts []*tile) ptx.F32 {
 		}
 	}
 	f.MovF32(r.total, c.sums.fold(f, c.lane, totals, plus))
-	return joined(f, "most", most, func(d, x, y ptx.F32) { f.MaxF32(d, x, y) })
+	return joined(f, "most", most, c.larger)
 }
 
 // columnExponents are the exponents of the tokens of all products in each of the thread's columns of a group of 16, the largest, and

@@ -146,7 +146,7 @@ func (c *samplers) eitherTop(hit ptx.Pred, e *scanned, reaches []ptx.F32, i int)
 	for j := range e.bases {
 		tops = append(tops, c.topOf(e, j))
 	}
-	largest := joined(c.f, "top", tops, func(d, x, y ptx.F32) { c.f.MaxF32(d, x, y) }) // of a NaN and a number the number
+	largest := joined(c.f, "top", tops, c.larger) // of a NaN and a number the number
 	c.f.SetpOrF32(ptx.GE, hit, largest, reaches[i], hit)
 }
 
@@ -221,13 +221,12 @@ func (c *samplers) addTop(m floorMarks, g group, i int) {
 		t.in.f[ir.InPad] = t.pad
 		values = append(values, lower(f, c.likeliest.base, t.in))
 	}
-	larger := func(d, x, y ptx.F32) { f.MaxF32(d, x, y) }
-	own, none := joined(f, "top", values, larger), f.F32()
+	own, none := joined(f, "top", values, c.larger), f.F32()
 	f.MovF32(none, ptx.F32Imm(math.Inf(-1)))
 	f.SetpU64(ptx.NE, lists, c.topBound(column), ptx.Imm(noTop))
 	f.SelpF32(own, own, none, lists)
 	f.MaxF32(own, own, none) // NaN counts for nothing
-	largest := c.blocks.across(f, own, larger)
+	largest := c.blocks.across(f, own, c.larger)
 	f.SetpU32(ptx.EQ, mine, m.place, ptx.Imm(i%c.blocks.lanes()))
 	f.MovF32(m.value, largest).If(mine)
 	f.MovB32(m.column, column).If(mine)
