@@ -289,12 +289,7 @@ func (p *GroupPlan) Sample(ctx context.Context, hidden []uint16, rows Rows) (*Re
 		}
 		res.append(all[0])
 	}
-	if res.Passes == nil {
-		res.Passes = slices.Repeat([]int32{1}, b.rows)
-	}
-	if p.spec.Sampler.Random() && b.rows > 0 {
-		res.Seeds = b.rowSeeds()
-	}
+	res.complete(p.spec, b)
 	return res, nil
 }
 

@@ -41,13 +41,18 @@ func (p *Plan) Sample(ctx context.Context, hidden []uint16, rows Rows) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	if res.Passes == nil {
-		res.Passes = slices.Repeat([]int32{1}, b.rows)
-	}
-	if p.spec.Sampler.Random() {
-		res.Seeds = b.rowSeeds()
-	}
+	res.complete(p.spec, b)
 	return res, nil
+}
+
+// complete fills in what no device reports: that rows took one pass, where nobody says otherwise, and their seeds.
+func (r *Result) complete(spec Spec, b *batch) {
+	if r.Passes == nil {
+		r.Passes = slices.Repeat([]int32{1}, b.rows)
+	}
+	if spec.Sampler.Random() && b.rows > 0 {
+		r.Seeds = b.rowSeeds()
+	}
 }
 
 // rowSeeds are the seeds by rows.

@@ -368,7 +368,7 @@ func (c *samplers) addFloor(m floorMarks, g group, i int, e *scanned, least ptx.
 	}
 	f.MovF32(own, ptx.F32Imm(math.Inf(-1)))
 	f.MovF32(own, top).If(some)
-	largest := c.blocks.across(f, own, func(d, x, y ptx.F32) { f.MaxF32(d, x, y) })
+	largest := c.blocks.across(f, own, c.larger)
 	f.SetpU32(ptx.EQ, mine, m.place, ptx.Imm(i%c.blocks.lanes()))
 	f.MovF32(m.value, largest).If(mine)
 	f.MovB32(m.column, column).If(mine)

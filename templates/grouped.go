@@ -241,8 +241,7 @@ func (c *samplers) blockScore(t blockTokens, bases []ptx.F32, row rowRecord) ptx
 func (c *samplers) winner(t blockTokens, bases []ptx.F32, row rowRecord, members ptx.B32) ptx.B32 {
 	f, b := c.f, c.blocks
 	values := c.race(t, bases, row)
-	larger := func(d, x, y ptx.F32) { f.MaxF32(d, x, y) }
-	best := b.across(f, joined(f, "best", values, larger), larger)
+	best := b.across(f, joined(f, "best", values, c.larger), c.larger)
 	// Tokens of a lane are eight places apart, so that the first ones of all lanes come before the second ones.
 	id, ids := f.B32("winner"), f.B32("block_first")
 	f.AndB32(ids, t.id, ptx.Imm(0xFFFFFFF0))
@@ -283,6 +282,9 @@ func joined(f *ptx.Func, name string, values []ptx.F32, join func(d, x, y ptx.F3
 	}
 	return all
 }
+
+// larger joins by the larger; of a NaN and a number it is the number.
+func (c *samplers) larger(d, x, y ptx.F32) { c.f.MaxF32(d, x, y) }
 
 // race draws the thread's tokens and computes what they compete by.
 func (c *samplers) race(t blockTokens, bases []ptx.F32, row rowRecord) (values []ptx.F32) {

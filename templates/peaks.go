@@ -20,8 +20,6 @@ func (c *samplers) elementPeaks(elements []scanned) (peaks []ptx.F32) {
 	return peaks
 }
 
-func (c *samplers) larger(d, x, y ptx.F32) { c.f.MaxF32(d, x, y) }
-
 // raisePeaks joins the peaks of columns over lanes, and with what stands in shared memory. own is the address of the references of the
 // column that the lane keeps, if it keeps one.
 func (c *samplers) raisePeaks(peaks []ptx.F32, own ptx.B32, keeps ptx.Pred) {

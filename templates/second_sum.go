@@ -137,7 +137,7 @@ func (c *samplers) addTokens(column ptx.B32, tokens []takenToken) {
 		f.LdSharedF32(scale, c.at(column, sumBytes).Off(s.Scales))
 	}
 	bases, caps := c.takenBases(column, tokens)
-	p, top := pair{f.F32("reference"), f.F32("sum")}, c.overLanes(bases, func(d, x, y ptx.F32) { f.MaxF32(d, x, y) })
+	p, top := pair{f.F32("reference"), f.F32("sum")}, c.overLanes(bases, c.larger)
 	f.BarWarpSync(ptx.Imm(fullWarp)) // whoever keeps the pair has stored it
 	f.LdSharedF32(p.largest, at.Off(s.Sums))
 	f.LdSharedF32(p.sum, at.Off(s.Sums+sumBytes*c.t.N))

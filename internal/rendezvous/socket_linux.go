@@ -60,16 +60,20 @@ func checkDir(dir string) error {
 	return nil
 }
 
+// place is where the group meets, in a folder that nobody else may write to if it is a file.
+func (c *Config) place() (*net.UnixAddr, error) {
+	addr, err := c.address()
+	if err == nil && c.Dir != "" {
+		err = checkDir(c.Dir)
+	}
+	return addr, err
+}
+
 // listen opens rank 0's socket. One that a process which was killed has left behind is replaced.
 func listen(cfg *Config) (*net.UnixListener, error) {
-	addr, err := cfg.address()
+	addr, err := cfg.place()
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Dir != "" {
-		if err := checkDir(cfg.Dir); err != nil {
-			return nil, err
-		}
 	}
 	l, err := net.ListenUnix(network, addr)
 	if errors.Is(err, unix.EADDRINUSE) && cfg.Dir != "" && abandoned(addr) {
@@ -98,14 +102,9 @@ func abandoned(addr *net.UnixAddr) bool {
 
 // dial connects to rank 0, which may not be there yet, until ctx ends.
 func dial(ctx context.Context, cfg *Config) (*conn, error) {
-	addr, err := cfg.address()
+	addr, err := cfg.place()
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Dir != "" {
-		if err := checkDir(cfg.Dir); err != nil {
-			return nil, err
-		}
 	}
 	tick := time.NewTicker(redial)
 	defer tick.Stop()
