@@ -294,14 +294,22 @@ var shardCorpus = sync.OnceValues(func() (corpus, error) {
 	for i, a := range arch.All() {
 		r := Request{Arch: a, Computation: computation(ir.Gumbel, all, true), Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: []int{64, 256}[i]}
 		r.Computation.Shard, r.Computation.Truncation, r.Computation.LogProb, r.Computation.Slots = ir.ShardExchange, ir.Truncation{TopK: true, TopP: true, MinP: true}, ir.ProcessedLogProb, true
-		r.Options.Further = i == 0
+		if r.Options.Further = i == 0; i == 1 {
+			r.Computation.TopN, r.Computation.Rank, r.Computation.Listed = 5, true, true
+		}
 		rs = append(rs, r)
 		r.Computation = computation(ir.Gumbel, "temperature", false)
 		r.Computation.Shard, r.Computation.Draws, r.Computation.MaxDraws = ir.ShardExchange, ir.WithReplacement, 64
 		r.Options.Further = i == 1
 		rs = append(rs, r)
 	}
-	return emit(rs)
+	reports := Request{Arch: arch.SM90, Computation: computation(ir.Gumbel, all, true), Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: 64}
+	reports.Computation.LogProb, reports.Computation.Slots, reports.Computation.Shard = ir.RawLogProb, true, ir.ShardExchange
+	reports.Computation.TopN, reports.Computation.Rank, reports.Computation.Listed = 20, true, true
+	reports.Options.Weights = manifest.Packed
+	ranks := reports
+	ranks.Computation, ranks.Options.Ranks = reports.Computation.Normalize().RankPass(), true
+	return emit(append(rs, reports, ranks))
 })
 
 // truncationCorpus is kernels that truncate, whose modules have a second entry: with as little as such a kernel can have to do and

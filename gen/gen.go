@@ -137,7 +137,11 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 		m.FurtherOf = templates.EntryName(r.Arch.Name, t, r.Computation, first)
 	}
 	m.Truncation = c.Truncation.Items()
-	m.Resolve, m.Top, m.Listed, m.Join, m.Gather = describeStage(k.Resolve), describeStage(k.Top), describeStage(k.Listed), describeStage(k.Join), describeStage(k.Gather)
+	for kind, stage := range map[manifest.StageKind]*templates.Stage{manifest.JoinStage: k.Join, manifest.GatherStage: k.Gather, manifest.ResolveStage: k.Resolve,
+		manifest.TopStage: k.Top, manifest.TopGatherStage: k.TopGather, manifest.TopMergeStage: k.TopMerge,
+		manifest.ListedStage: k.Listed, manifest.ListedGatherStage: k.ListedGather, manifest.RanksGatherStage: k.RanksGather} {
+		*m.StageOf(kind) = describeStage(stage)
+	}
 	if c.Shard != ir.Whole {
 		m.Shard, m.Facts = c.Shard.String(), templates.HasFacts(c)
 	}

@@ -60,12 +60,7 @@ func TestManifestAgreesWithThePTX(t *testing.T) {
 	for _, v := range everything(t) {
 		m, err := v.parse()
 		require.NoError(t, err)
-		stages := []*manifest.Kernel{v.Manifest}
-		for _, stage := range []*manifest.Kernel{v.Manifest.StageKernel(), v.Manifest.TopKernel(), v.Manifest.ListedKernel(), v.Manifest.JoinKernel(), v.Manifest.GatherKernel()} {
-			if stage != nil {
-				stages = append(stages, stage)
-			}
-		}
+		stages := append([]*manifest.Kernel{v.Manifest}, stageKernels(v.Manifest)...)
 		require.Len(t, m.Entries(), len(stages), v.name())
 		for _, k := range stages {
 			agrees(t, v, m, k)
@@ -73,6 +68,16 @@ func TestManifestAgreesWithThePTX(t *testing.T) {
 		sum := sha256.Sum256(v.PTX)
 		require.Equal(t, hex.EncodeToString(sum[:]), v.Manifest.PTXSHA256)
 	}
+}
+
+// stageKernels are the stages of a kernel.
+func stageKernels(m *manifest.Kernel) (all []*manifest.Kernel) {
+	for kind := range manifest.StageKinds {
+		if s := m.KernelOf(kind); s != nil {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // agrees compares what a manifest says of a kernel with the kernel.
@@ -120,7 +125,7 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 			"seeds": c.Sampler.Random(), "positions": c.Sampler.Random(), "temperature": c.Chain.Temperature,
 			"bias": c.Chain.Bias == ir.BiasVector || c.Chain.Bias == ir.BiasMatrix, "bias_stride": c.Chain.Bias == ir.BiasMatrix, "mask": c.Chain.Mask,
 			"lse": c.LogSumExp && results, "lse_partials": c.AddsUp(), "scores": c.Score && results, "tokens": results, "status": results, "hidden": true,
-			"shard_start": c.Shard != ir.Whole, "shard_count": c.Shard != ir.Whole, manifest.Peers: c.Shard == ir.ShardExchange && !gathers, manifest.Records: c.Shard == ir.ShardRecords || gathers,
+			"shard_start": c.Shard != ir.Whole, "shard_count": c.Shard != ir.Whole, manifest.Peers: c.Shard == ir.ShardExchange && !gathers && !v.Options.Ranks, manifest.Records: c.Shard == ir.ShardRecords || gathers,
 			"weights": v.Options.Layout() == manifest.RowMajor, "packed_weights": v.Options.Layout() == manifest.Packed,
 			"top_k": c.Truncation.TopK, "top_p": c.Truncation.TopP, "min_p": c.Truncation.MinP,
 			manifest.Marks: c.Collects(), manifest.Counts: c.Collects(), manifest.Candidates: c.Collects(),
@@ -149,6 +154,9 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 		require.Equal(t, c.Rank || v.Options.Ranks, slices.Contains(k.Outputs, manifest.Ranks), v.name())
 		require.Equal(t, c.TopN, k.TopN)
 		require.Equal(t, c.TopN > 0, k.Top != nil)
+		exchanges := c.Shard == ir.ShardExchange
+		require.Equal(t, [4]bool{exchanges && c.TopN > 0, exchanges && c.TopN > 0, exchanges && c.Listed, exchanges && v.Options.Ranks},
+			[4]bool{k.TopGather != nil, k.TopMerge != nil, k.ListedGather != nil, k.RanksGather != nil}, v.name())
 		require.Equal(t, c.TopN > 0, slices.Contains(k.Outputs, manifest.TopIDs))
 		require.Equal(t, c.Listed, k.Listed != nil)
 		require.Equal(t, c.Listed, slices.Contains(k.Outputs, manifest.ListLogProbs))

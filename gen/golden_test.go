@@ -52,9 +52,15 @@ func TestGolden(t *testing.T) {
 	exchange, shard100 := request(16, "temperature"), request(32, "temperature")
 	exchange.Computation.Shard, exchange.Computation.LogProb, exchange.Options.Weights = ir.ShardExchange, ir.RawLogProb, manifest.Packed
 	shard100.Arch, shard100.Computation.Shard, shard100.Computation.Sampler, shard100.Computation.LogSumExp = arch.SM100, ir.ShardRecords, ir.Grouped, true
+	exchange100, exchangedRanks := request(16, "temperature"), ranks
+	exchange100.Arch, exchange100.Computation.Shard, exchange100.Computation.LogProb = arch.SM100, ir.ShardExchange, ir.ProcessedLogProb
+	exchange100.Computation.TopN, exchange100.Computation.Listed, exchange100.Computation.Rank = 5, true, true
+	exchangedRanks.Computation.Shard = ir.ShardExchange
 	files := map[string][]byte{}
 	for _, r := range []Request{
 		exchange,
+		exchange100,
+		exchangedRanks,
 		shard100,
 		reports,
 		reports100,

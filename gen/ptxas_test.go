@@ -52,10 +52,8 @@ func assembles(t *testing.T, tool ptxas.Tool, v variant) {
 		return
 	}
 	assert.True(t, k.Entry)
-	for _, stage := range []*manifest.Kernel{v.Manifest.StageKernel(), v.Manifest.TopKernel(), v.Manifest.ListedKernel(), v.Manifest.JoinKernel(), v.Manifest.GatherKernel()} {
-		if stage != nil {
-			stageAssembles(t, v, stage, r.Kernel(stage.Entry))
-		}
+	for _, stage := range stageKernels(v.Manifest) {
+		stageAssembles(t, v, stage, r.Kernel(stage.Entry))
 	}
 	assert.Zero(t, k.Stack, "%s: bytes of local memory", v.name())
 	assert.Zero(t, k.SpillStores+k.SpillLoads, "%s: bytes of spills", v.name())

@@ -47,7 +47,7 @@ const MaxTopN = 20
 func (c Computation) RankPass() Computation {
 	s := c.Summed()
 	s.Chain.Temperature = false
-	return Computation{Chain: s.Chain, Sampler: Greedy, Slots: c.Slots && (s.Chain.Mask || s.Chain.Bias == BiasMatrix || s.Chain.Edits())}.Normalize()
+	return Computation{Chain: s.Chain, Sampler: Greedy, Slots: c.Slots && (s.Chain.Mask || s.Chain.Bias == BiasMatrix || s.Chain.Edits()), Shard: c.Shard}.Normalize()
 }
 
 func (c Computation) validateOutputs() error {

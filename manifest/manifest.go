@@ -77,6 +77,13 @@ type Kernel struct {
 	// Gather is launched behind an exchanging kernel that collects tokens, ahead of Resolve: it exchanges their lists. Any grid is right
 	// whose CTAs are all there at once.
 	Gather *Stage `json:"gather,omitempty"`
+	// TopGather, ListedGather and RanksGather exchange among the ranks what each has to report of its ids: TopGather behind Top, ListedGather
+	// behind Listed, and RanksGather behind a kernel that counts. TopMerge is launched behind TopGather, a CTA for each row, and writes the
+	// likeliest tokens of all ranks. Any grid of the others is right whose CTAs are all there at once.
+	TopGather    *Stage `json:"top_gather,omitempty"`
+	TopMerge     *Stage `json:"top_merge,omitempty"`
+	ListedGather *Stage `json:"listed_gather,omitempty"`
+	RanksGather  *Stage `json:"ranks_gather,omitempty"`
 	// Resources is what ptxas reported, where it was at hand.
 	Resources *Resources `json:"resources,omitempty"`
 	// PTXSHA256 is the hash of the PTX text that the manifest describes.
@@ -93,43 +100,6 @@ type Stage struct {
 	SharedBytes int    `json:"shared_bytes"`
 	// Programmatic is as in Launch.
 	Programmatic bool `json:"programmatic,omitempty"`
-}
-
-// StageKernel describes the further stage as a kernel of its own; nil if there is none. Its grid is a CTA for each row.
-func (k *Kernel) StageKernel() *Kernel {
-	return k.stageKernel(k.Resolve)
-}
-
-// TopKernel describes the stage that sorts the likeliest tokens as a kernel of its own; nil if there is none.
-func (k *Kernel) TopKernel() *Kernel {
-	return k.stageKernel(k.Top)
-}
-
-// ListedKernel describes the stage of listed ids as a kernel of its own; nil if there is none. A CTA for each row is one that is right;
-// more are as well.
-func (k *Kernel) ListedKernel() *Kernel {
-	return k.stageKernel(k.Listed)
-}
-
-// JoinKernel describes the stage that joins records as a kernel of its own; nil if there is none.
-func (k *Kernel) JoinKernel() *Kernel {
-	return k.stageKernel(k.Join)
-}
-
-// GatherKernel describes the stage that exchanges lists as a kernel of its own; nil if there is none.
-func (k *Kernel) GatherKernel() *Kernel {
-	return k.stageKernel(k.Gather)
-}
-
-func (k *Kernel) stageKernel(s *Stage) *Kernel {
-	if s == nil {
-		return nil
-	}
-	one := *k
-	one.Entry, one.Params, one.Resolve, one.Top, one.Listed, one.Join, one.Gather, one.Resources = s.Entry, s.Params, nil, nil, nil, nil, nil, nil
-	one.Launch = Launch{Grid: Grid{Unit: "cta", Rule: s.Rule, TileM: 1, TileN: 1, Cluster: 1}, Cluster: [3]int{1, 1, 1}, Block: s.Block,
-		SharedBytes: s.SharedBytes, Programmatic: s.Programmatic}
-	return &one
 }
 
 // Param is one kernel parameter, in the order of the kernel's signature.
@@ -424,7 +394,7 @@ const (
 // them (Kept), for batches of up to so many rows, in the memory that a launcher gives to all of them: first those that are zeroed once,
 // and last TopKeys, without which it is small. It is -1 for other parameters.
 func ReportOffset(param string, batch int) int {
-	return offsetOf(param, batch, []rowArray{{TopMarks, 8 * RowTopMarks}, {TopBounds, 8}, {TopCounts, 8}, {Masses, 8}, {RankKeys, 8}, {Kept, KeptBytes}, {TopFloors, 8}, {TopKeys, 8 * RowTopKeys}, {"", 0}})
+	return offsetOf(param, batch, []rowArray{{TopMarks, 8 * RowTopMarks}, {TopBounds, 8}, {TopCounts, 8}, {Masses, 8}, {RankKeys, 8}, {Kept, KeptBytes}, {TopFloors, 8}, {SentTopKeys, 8 * SentTops}, {TopKeys, 8 * RowTopKeys}, {"", 0}})
 }
 
 // ReportBytes is the size of all of them.

@@ -1,5 +1,7 @@
 package manifest
 
+import "slices"
+
 // Parameters of kernels that have a part of the vocabulary: where they leave their records; the records of all ranks, which the stage
 // Join joins; and the table by which ranks exchange them.
 const (
@@ -45,8 +47,11 @@ const (
 // MaxRanks bounds the ranks of a group.
 const MaxRanks = 256
 
+// PeerReports is where the table of one of some ranks says where in every inbox reports begin, in bytes: a u64, behind the inboxes.
+func PeerReports(world int) int { return PeerInboxes + 8*world }
+
 // PeerTableBytes is the size of a rank's table.
-func PeerTableBytes(world int) int { return PeerInboxes + 8*world }
+func PeerTableBytes(world int) int { return PeerReports(world) + 8 }
 
 // PeerFlagBytes is a flag, a u32 in a line of memory of its own.
 const PeerFlagBytes = 128
@@ -87,10 +92,35 @@ func GatherInboxBytes(facts bool, rows, world int) int {
 	return 2 * world * (rows*(PeerFlagBytes+SentListBytes) + RecordBytes(facts, rows))
 }
 
+// Stages that report of rows exchange words, ReportWords of a row at a time. Their part of an inbox begins behind the rest, at a multiple of
+// 256 bytes, and has flags of every row, then words: for even epochs of all ranks, and the same for odd ones, each. What ranks send of the
+// likeliest tokens are SentTops keys of a row, in falling order.
+const (
+	ReportWords = 64
+	SentTops    = ReportWords / 2
+)
+
+// SentTopKeys is the parameter where a rank leaves the keys of its likeliest tokens, and finds those of all.
+const SentTopKeys = "sent_top_keys"
+
+// ReportInboxBytes is the size of that part.
+func ReportInboxBytes(rows, world int) int {
+	return 2 * world * rows * (PeerFlagBytes + 4*ReportWords)
+}
+
+// ReportStart is where it begins, in an inbox of records with room for some rows.
+func (k *Kernel) ReportStart(rows, world int) int {
+	bytes := InboxBytes(k.Facts, rows, world)
+	if k.Gather != nil {
+		bytes = GatherInboxBytes(k.Facts, rows, world)
+	}
+	return (bytes + 255) &^ 255
+}
+
 // InboxBytes is the size of a rank's inbox, of records with room for some rows.
 func (k *Kernel) InboxBytes(rows, world int) int {
-	if k.Gather != nil {
-		return GatherInboxBytes(k.Facts, rows, world)
+	if k.TopN > 0 || k.Listed != nil || slices.Contains(k.Outputs, Ranks) {
+		return k.ReportStart(rows, world) + ReportInboxBytes(rows, world)
 	}
-	return InboxBytes(k.Facts, rows, world)
+	return k.ReportStart(rows, world)
 }

@@ -61,20 +61,10 @@ func (k *Kernel) Validate() error {
 	if err := k.validateDraws(); err != nil {
 		return err
 	}
-	if err := k.validateStage("resolve", k.StageKernel()); err != nil {
-		return err
-	}
-	if err := k.validateStage("top", k.TopKernel()); err != nil {
-		return err
-	}
-	if err := k.validateStage("listed", k.ListedKernel()); err != nil {
-		return err
-	}
-	if err := k.validateStage("join", k.JoinKernel()); err != nil {
-		return err
-	}
-	if err := k.validateStage("gather", k.GatherKernel()); err != nil {
-		return err
+	for kind := range StageKinds {
+		if err := k.validateStage(kind.String(), k.KernelOf(kind)); err != nil {
+			return err
+		}
 	}
 	if err := k.validateShard(); err != nil {
 		return err
@@ -96,8 +86,23 @@ func (k *Kernel) validateShard() error {
 		return &Error{"shard", "an exchange of tokens that are collected comes with the stage gather, which has a pointer peers", fmt.Sprintf("%q", k.Shard)}
 	case (k.Shard == "shard") != (k.Join != nil), has(k, Records) != (k.Join != nil || k.Gather != nil), k.Join != nil && !has(k.JoinKernel(), Gathered):
 		return &Error{"shard", "a shard comes with a pointer records, and with the stage join, which has a pointer gathered", fmt.Sprintf("%q", k.Shard)}
-	case (k.Shard == "exchange" && k.Gather == nil) != has(k, Peers):
+	case (k.Shard == "exchange" && k.Gather == nil && k.RanksGather == nil) != has(k, Peers):
 		return &Error{"shard", "an exchange comes with a pointer peers", fmt.Sprintf("%q", k.Shard)}
+	}
+	return k.validateReports()
+}
+
+// validateReports holds the stages that exchange what ranks report to the stages that report.
+func (k *Kernel) validateReports() error {
+	exchanges := k.Shard == "exchange"
+	for _, s := range []struct {
+		kind    StageKind
+		reports bool
+	}{{TopGatherStage, k.Top != nil}, {TopMergeStage, k.Top != nil}, {ListedGatherStage, k.Listed != nil}, {RanksGatherStage, len(k.Outputs) == 1 && k.Outputs[0] == Ranks}} {
+		m := k.KernelOf(s.kind)
+		if (m != nil) != (exchanges && s.reports) || m != nil && s.kind.Waits() && (m.Param(Peers) == nil || m.Param(Peers).Kind != Pointer) {
+			return &Error{s.kind.String(), "it comes with an exchange of what is reported, and has a pointer peers if it exchanges", fmt.Sprintf("%q", k.Shard)}
+		}
 	}
 	return nil
 }
@@ -197,7 +202,11 @@ func (k *Kernel) validateOutputs() error {
 	if s := k.ListedKernel(); (s != nil) != seen[ListLogProbs] || s != nil && (!seen[LogProb] || s.Param(ListLogProbs) == nil) {
 		return &Error{"outputs", ListLogProbs + " comes with logprob, and with the stage listed, which writes it", k.Outputs}
 	}
-	if s := k.TopKernel(); (s != nil) != seen[TopIDs] || seen[TopIDs] != seen[TopLogProbs] || (k.TopN > 0) != seen[TopIDs] || k.TopN < 0 ||
+	tops := k.TopKernel()
+	if k.TopMerge != nil {
+		tops = k.KernelOf(TopMergeStage)
+	}
+	if s := tops; (s != nil) != seen[TopIDs] || seen[TopIDs] != seen[TopLogProbs] || (k.TopN > 0) != seen[TopIDs] || k.TopN < 0 ||
 		s != nil && (!seen[LogProb] || s.Param(TopIDs) == nil || s.Param(TopLogProbs) == nil) {
 		return &Error{"outputs", TopIDs + " and " + TopLogProbs + " come with logprob, top_n, and the stage top, which writes them", k.Outputs}
 	}

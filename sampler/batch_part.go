@@ -16,6 +16,8 @@ func (b *batch) part(first, n int) *batch {
 	p.bias, p.mask = b.bias[min(first*b.biasRow, len(b.bias)):], b.mask[min(first*b.maskRow, len(b.mask)):]
 	r := &p.params
 	r.Repetition, r.Frequency, r.Presence = few(r.Repetition, first, n), few(r.Frequency, first, n), few(r.Presence, first, n)
+	r.TopK, r.TopP, r.MinP = few(r.TopK, first, n), few(r.TopP, first, n), few(r.MinP, first, n)
+	r.ListIDs, p.drawCounts = few(r.ListIDs, first, n), few(b.drawCounts, first, n)
 	r.Counts = r.Counts[min(first*r.CountStride, len(r.Counts)):]
 	r.CountLists, r.BiasLists = few(r.CountLists, first, n), few(r.BiasLists, first, n)
 	r.AllowIDs, r.BanIDs = few(r.AllowIDs, first, n), few(r.BanIDs, first, n)

@@ -231,7 +231,7 @@ func TestLaunchesOfDraws(t *testing.T) {
 		before := f.calls("cuLaunchKernelEx")
 		require.NoError(t, l.Launch(0, args))
 		assert.Equal(t, 2*passes, f.calls("cuLaunchKernelEx")-before, "two kernels a pass")
-		last := l.plan.further.then
+		last := l.plan.further.stages[manifest.ResolveStage]
 		assert.EqualValues(t, 5, f.paramOf(last, templates.ParamMaxDraws))
 		assert.EqualValues(t, 8<<20, f.paramOf(last, templates.ParamDrawCounts))
 		assert.Zero(t, f.paramOf(last, templates.ParamDrawCountStride))
@@ -260,7 +260,7 @@ func TestLaunchesOfLists(t *testing.T) {
 	args.ListIDs, args.ListLogProbs = 10<<20, 11<<20
 	require.Equal(t, 2, launches())
 	require.EqualValues(t, 1, f.last().programmatic)
-	require.Equal(t, 20, listedCTAs(l.plan.list[0].listed.Manifest, 8, args.ListLength))
+	require.Equal(t, 20, listedCTAs(l.plan.list[0].stages[manifest.ListedStage].Manifest, 8, args.ListLength))
 	_, all := l.plan.spaceBytes(l.rows)
 	require.GreaterOrEqual(t, all, manifest.CollectionStart(l.rows)+8*l.rows)
 	require.LessOrEqual(t, uint64(l.masses()-l.space.Ptr())+8*uint64(l.rows), uint64(all))
@@ -284,7 +284,7 @@ func TestLaunchesOfTops(t *testing.T) {
 	require.NoError(t, l.Launch(0, args))
 	require.Equal(t, 2, f.calls("cuLaunchKernelEx")-before)
 	require.EqualValues(t, 1, f.last().programmatic)
-	top := l.plan.list[0].top
+	top := l.plan.list[0].stages[manifest.TopStage]
 	require.EqualValues(t, 10<<20, f.paramOf(top, templates.ParamTopIDs))
 	require.EqualValues(t, 11<<20, f.paramOf(top, templates.ParamTopLogProbs))
 	require.EqualValues(t, l.reports(manifest.TopKeys), f.paramOf(top, templates.ParamTopKeys))
@@ -330,7 +330,7 @@ func TestLaunchesOfNarrowedReports(t *testing.T) {
 	require.LessOrEqual(t, uint64(l.reports(manifest.TopKeys)-l.space.Ptr())+8*manifest.RowTopKeys*uint64(l.rows), uint64(all))
 	args.Ranks = 0
 	require.NoError(t, l.Launch(0, args))
-	require.EqualValues(t, l.reports(manifest.Kept), f.paramOf(l.plan.list[0].listed, templates.ParamKept))
+	require.EqualValues(t, l.reports(manifest.Kept), f.paramOf(l.plan.list[0].stages[manifest.ListedStage], templates.ParamKept))
 }
 
 func TestLaunchAllocatesNothing(t *testing.T) {

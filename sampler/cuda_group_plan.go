@@ -52,7 +52,7 @@ func (g *cudaGroup) newChannels(ctx context.Context, m *manifest.Kernel, rows in
 			err = errors.Join(err, g.closeChannels(all))
 		}
 	}()
-	at, size := -1, inboxBytes(m, rows, g.cfg.World)
+	at, size := -1, m.InboxBytes(rows, g.cfg.World)
 	if g.transport == TransportPeer {
 		if at, err = g.space.take(size); err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ func (g *cudaGroup) newChannels(ctx context.Context, m *manifest.Kernel, rows in
 		if i > 0 {
 			c.inbox = -1 // the place is freed once
 		}
-		if err := r.fill(c, at, size, g.cfg.Timeout); err != nil {
+		if err := r.fill(c, at, size, m.ReportStart(rows, g.cfg.World), g.cfg.Timeout); err != nil {
 			return all, err
 		}
 		all = append(all, c)
@@ -71,8 +71,8 @@ func (g *cudaGroup) newChannels(ctx context.Context, m *manifest.Kernel, rows in
 	return all, g.barrier(ctx, g.joinTimeout())
 }
 
-// fill makes the memory of a channel.
-func (r *cudaRank) fill(c *rankChannel, at, size int, timeout time.Duration) (err error) {
+// fill makes the memory of a channel, whose inbox has what is reported from reports on.
+func (r *cudaRank) fill(c *rankChannel, at, size, reports int, timeout time.Duration) (err error) {
 	if at < 0 {
 		c.own, err = r.dev.ctx.Alloc(uint64(aligned(c.bytes()) + c.world*c.bytes()))
 		return err
@@ -83,7 +83,7 @@ func (r *cudaRank) fill(c *rankChannel, at, size int, timeout time.Duration) (er
 	if c.own, err = r.dev.ctx.Alloc(uint64(aligned(manifest.PeerTableBytes(c.world)) + c.bytes())); err != nil {
 		return err
 	}
-	t := peerTable{world: c.world, rank: c.rank, rows: c.rows, timeout: uint64(timeout.Nanoseconds())}
+	t := peerTable{world: c.world, rank: c.rank, rows: c.rows, timeout: uint64(timeout.Nanoseconds()), reports: reports}
 	for _, arena := range r.reach {
 		t.inboxes = append(t.inboxes, uint64(arena)+uint64(at))
 	}
@@ -199,8 +199,29 @@ func (p *cudaGroupPlan) sample(ctx context.Context, b *batch) ([]*Result, error)
 			return nil, err
 		}
 	}
+	for passes := 1; ; passes++ {
+		out, err := p.decide(ctx, b, layouts, passes-1)
+		if err != nil || p.spec.TopN == 0 && !p.spec.ListLogProbs && !p.spec.Rank {
+			return out, err
+		}
+		if out, err = p.report(ctx, b, layouts, passes-1); err != nil {
+			return out, err
+		}
+		if !undecidedTops(out[0].TopIDs) || passes == mostPasses {
+			for _, res := range out {
+				if res.Passes == nil {
+					res.Passes = p.spec.passesOver(b.rows, passes)
+				}
+			}
+			return out, nil
+		}
+	}
+}
+
+// decide makes passes until no row is undecided.
+func (p *cudaGroupPlan) decide(ctx context.Context, b *batch, layouts []layout, topPass int) ([]*Result, error) {
 	for pass := 1; ; pass++ {
-		if err := p.pass(ctx, b, layouts, pass); err != nil {
+		if err := p.pass(ctx, b, layouts, pass, topPass); err != nil {
 			return nil, err
 		}
 		out, err := p.results(ctx, b, layouts)
@@ -211,17 +232,49 @@ func (p *cudaGroupPlan) sample(ctx context.Context, b *batch) ([]*Result, error)
 }
 
 // pass makes a pass of a call on all ranks, the first or one for the rows that are undecided: these are the same on all.
-func (p *cudaGroupPlan) pass(ctx context.Context, b *batch, layouts []layout, pass int) error {
-	for step := range launchSteps {
-		for i, s := range p.slots {
-			if err := s.launch.rankStep(s.stream.Handle(), s.args(b, layouts[i], alignedLD(b.shape.Hidden)), pass == 1, step); err != nil {
-				return err
-			}
-		}
+func (p *cudaGroupPlan) pass(ctx context.Context, b *batch, layouts []layout, pass, topPass int) error {
+	err := p.together(b, layouts, topPass, launchSteps, func(s *slot, a *DeviceArgs, step int) error {
+		return s.launch.rankStep(s.stream.Handle(), a, pass == 1, step)
+	})
+	if err != nil {
+		return err
 	}
 	if err := p.gather(ctx, b); err != nil {
 		return err
 	}
+	return p.fetch(layouts)
+}
+
+// report makes the steps on all ranks that report of rows which are decided.
+func (p *cudaGroupPlan) report(ctx context.Context, b *batch, layouts []layout, topPass int) ([]*Result, error) {
+	err := p.together(b, layouts, topPass, reportSteps, func(s *slot, a *DeviceArgs, step int) error {
+		return s.launch.reportStep(s.stream.Handle(), a, step)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.fetch(layouts); err != nil {
+		return nil, err
+	}
+	return p.results(ctx, b, layouts)
+}
+
+// together takes steps on all ranks, each on all before the next one.
+func (p *cudaGroupPlan) together(b *batch, layouts []layout, topPass, steps int, take func(s *slot, a *DeviceArgs, step int) error) error {
+	for step := range steps {
+		for i, s := range p.slots {
+			a := s.args(b, layouts[i], alignedLD(b.shape.Hidden))
+			a.TopPass = topPass
+			if err := take(s, a, step); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fetch enqueues the copies of results.
+func (p *cudaGroupPlan) fetch(layouts []layout) error {
 	for i, s := range p.slots {
 		if err := s.fetch(layouts[i]); err != nil {
 			return err
@@ -274,8 +327,7 @@ func (p *cudaGroupPlan) gather(ctx context.Context, b *batch) (err error) {
 	}
 	for i, s := range p.slots {
 		k := p.parts[i].widths.choose(b.rows)
-		join, laid := p.parts[i].list[k].join, s.launch.laid[k].join
-		if err := join.LaunchOn(s.stream.Handle(), laid.cfg, laid.params); err != nil {
+		if err := p.parts[i].list[k].launchStage(s.stream.Handle(), s.launch.laid[k], manifest.JoinStage); err != nil {
 			return err
 		}
 	}
@@ -361,7 +413,8 @@ func (p *cudaGroupPlan) gatherProcesses(ctx context.Context) error {
 }
 
 // NewLaunchers makes a launcher for each rank of this process, for batches of up to the plan's MaxBatch rows, with a channel of its
-// own. All processes call it together, and make the launches of the launchers together, in one order: each on its own device. Only
+// own. All processes call it together, and make the launches of the launchers together, in one order, each on its own device, and asking for
+// the same: ranks or none, lists of one length, the same TopPass. Only
 // groups with TransportPeer have them. A rank that is not heard of gives the rows of a launch the status ir.StatusPeer; which it was,
 // Launcher.Peers tells.
 func (p *GroupPlan) NewLaunchers(ctx context.Context) ([]*Launcher, error) {

@@ -42,6 +42,9 @@ func callGroup(t testing.TB, cfg GroupConfig, spec Spec) (info GroupInfo, err er
 		if spec.Truncation.TopK {
 			rows.TopK = []int32{3}
 		}
+		if spec.ListLogProbs {
+			rows.ListIDs = [][]int32{{1, 299}}
+		}
 		if _, err := plan.Sample(t.Context(), make([]uint16, 5*hidden), rows); err != nil {
 			return info, err
 		}
@@ -51,7 +54,7 @@ func callGroup(t testing.TB, cfg GroupConfig, spec Spec) (info GroupInfo, err er
 
 // TestGroupsLeaveNothing: whatever the ranks are and records travel by, all that a group took is given back.
 func TestGroupsLeaveNothing(t *testing.T) {
-	openFake(t)
+	f := openFake(t)
 	for _, want := range []Transport{TransportPeer, TransportHost} {
 		for _, spec := range []Spec{{Sampler: ir.Gumbel}, {Sampler: ir.Greedy, LogProb: ir.RawLogProb, Score: true}} {
 			info, err := callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:0", "cuda:0"}, Transport: want}, spec)
@@ -60,6 +63,10 @@ func TestGroupsLeaveNothing(t *testing.T) {
 			require.Equal(t, "asked for", info.Why)
 		}
 	}
+	before := f.calls("cuLaunchKernelEx")
+	_, err := callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:0"}, Transport: TransportPeer}, allReports)
+	require.NoError(t, err)
+	require.Equal(t, 2*3*8, f.calls("cuLaunchKernelEx")-before, "a kernel, three stages of the likeliest, two of lists, and a pass that counts with its own")
 	tile, err := tiling.ParseTile("m128n16k64s4c1")
 	require.NoError(t, err)
 	info, err := callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:0"}}, Spec{Truncation: ir.Truncation{TopK: true}, Tile: tile, MaxBatch: 16})
@@ -70,6 +77,22 @@ func TestGroupsLeaveNothing(t *testing.T) {
 	_, err = callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:0"}, Transport: TransportNCCL}, Spec{})
 	var transport *TransportError
 	require.ErrorAs(t, err, &transport)
+}
+
+// allReports asks for all that is reported of rows.
+var allReports = Spec{Sampler: ir.Greedy, LogProb: ir.RawLogProb, TopN: 3, Rank: true, ListLogProbs: true}
+
+// TestReportsTakePeers: what ranks report goes from memory to memory, and is refused by type where it cannot.
+func TestReportsTakePeers(t *testing.T) {
+	openFake(t)
+	for _, device := range []string{"cuda:0", "sim:sm_90"} {
+		for _, spec := range []Spec{allReports, {LogProb: ir.RawLogProb, TopN: 3}, {LogProb: ir.RawLogProb, ListLogProbs: true}} {
+			_, err := callGroup(t, GroupConfig{Devices: []string{device, device}, Transport: TransportHost}, spec)
+			var missing *UnsupportedError
+			require.ErrorAs(t, err, &missing)
+			require.ErrorContains(t, err, "of shards whose ranks do not reach one another's memory")
+		}
+	}
 }
 
 // TestGroupsByNCCL: ranks on GPUs of their own that do not reach one another, in one process and in several.

@@ -21,12 +21,11 @@ type cudaKernel struct {
 	stored  *mapStore // of the weights, where the kernel is given addresses of tensor maps; nil otherwise
 	place   driver.DevicePtr
 	setters []setter
-	then    *cudaKernel // what is launched after it, of the same module; nil for none
-	top     *cudaKernel // what sorts the likeliest tokens, likewise
-	listed  *cudaKernel // and what gives listed log-probabilities
-	join    *cudaKernel // and what joins the records of all ranks
-	gather  *cudaKernel // and what brings their lists together, ahead of what draws from them
+	stages  cudaStages
 }
+
+// cudaStages are the stages of a kernel, of its module; nil those that it has not.
+type cudaStages [manifest.StageKinds]*cudaKernel
 
 // setter fills in one parameter of a launch.
 type setter func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error
@@ -49,20 +48,10 @@ func (h *cudaHead) loadKernel(ctx context.Context, b bucket, serial bool) (*cuda
 	if err := k.prepare(h, m); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
-	if k.then, err = k.stage(m.StageKernel()); err != nil {
-		return nil, errors.Join(err, k.close())
-	}
-	if k.top, err = k.stage(m.TopKernel()); err != nil {
-		return nil, errors.Join(err, k.close())
-	}
-	if k.listed, err = k.stage(m.ListedKernel()); err != nil {
-		return nil, errors.Join(err, k.close())
-	}
-	if k.join, err = k.stage(m.JoinKernel()); err != nil {
-		return nil, errors.Join(err, k.close())
-	}
-	if k.gather, err = k.stage(m.GatherKernel()); err != nil {
-		return nil, errors.Join(err, k.close())
+	for kind := range manifest.StageKinds {
+		if k.stages[kind], err = k.stage(m.KernelOf(kind)); err != nil {
+			return nil, errors.Join(err, k.close())
+		}
 	}
 	return k, nil
 }
@@ -272,6 +261,7 @@ var setters = map[string]setter{
 	templates.ParamTopCounts:         inReports(manifest.TopCounts),
 	templates.ParamTopFloors:         inReports(manifest.TopFloors),
 	templates.ParamTopKeys:           inReports(manifest.TopKeys),
+	templates.ParamSentTopKeys:       inReports(manifest.SentTopKeys),
 	templates.ParamRankKeys:          inReports(manifest.RankKeys),
 	templates.ParamKept:              inReports(manifest.Kept),
 	templates.ParamRanks: func(_ *Launcher, p *driver.Params, i int, a *DeviceArgs) error {

@@ -116,13 +116,9 @@ type Launcher struct {
 type laidOut struct {
 	params *driver.Params
 	cfg    driver.LaunchConfig
-	then   *stageLaunch // what follows, or nil
-	top    *stageLaunch // and what sorts the likeliest tokens
-	listed *stageLaunch // and what gives listed log-probabilities
-	join   *stageLaunch // and what joins the records of all ranks
-	gather *stageLaunch // and what brings their lists together
-	asked  DeviceArgs   // that it was laid out for
-	args   DeviceArgs   // the same, defaults filled in
+	stages [manifest.StageKinds]*stageLaunch // of the kernel's stages
+	asked  DeviceArgs                        // that it was laid out for
+	args   DeviceArgs                        // the same, defaults filled in
 	valid  bool
 
 	maps [hiddenMaps]hiddenMap
@@ -285,20 +281,10 @@ func (l *Launcher) add(k *cudaKernel) (err error) {
 	if r.params, err = driver.NewParams(k.Manifest.ParamSizes()...); err == nil && pointsToMaps(k.Manifest) {
 		r.stored, err = newMapStore(l.plan.head.dev.ctx, storedMaps)
 	}
-	if err == nil {
-		r.then, err = newStageLaunch(k.then)
-	}
-	if err == nil {
-		r.top, err = newStageLaunch(k.top)
-	}
-	if err == nil {
-		r.listed, err = newStageLaunch(k.listed)
-	}
-	if err == nil {
-		r.join, err = newStageLaunch(k.join)
-	}
-	if err == nil {
-		r.gather, err = newStageLaunch(k.gather)
+	for kind, stage := range k.stages {
+		if err == nil {
+			r.stages[kind], err = newStageLaunch(stage)
+		}
 	}
 	return err
 }
@@ -402,33 +388,42 @@ func (l *Launcher) passes(stream uintptr, a *DeviceArgs, first bool, further int
 	if !first {
 		return nil
 	}
-	return l.report(stream, l.plan.list[i], l.laid[i], a)
+	for step := range reportSteps {
+		if err := l.report(stream, a, step); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// report enqueues the stages of a kernel that has been launched, and the pass that counts.
-func (l *Launcher) report(stream uintptr, k *cudaKernel, r *laidOut, a *DeviceArgs) error {
-	if r.top != nil {
-		if err := k.top.LaunchOn(stream, r.top.cfg, r.top.params); err != nil {
-			return err
+// reported are the stages that report of the rows of a kernel, in order.
+var reported = [...]manifest.StageKind{manifest.TopStage, manifest.TopGatherStage, manifest.TopMergeStage, manifest.ListedStage, manifest.ListedGatherStage}
+
+// reportSteps are these, and behind them the pass that counts and the exchange of what it has counted.
+const reportSteps = len(reported) + 2
+
+// report enqueues one of the steps behind a first pass and its further ones, if it is asked for.
+func (l *Launcher) report(stream uintptr, a *DeviceArgs, step int) error {
+	if step < len(reported) {
+		i, kind := l.plan.widths.choose(a.Batch), reported[step]
+		if ofLists(kind) && a.ListLength == 0 {
+			return nil
 		}
+		return l.plan.list[i].launchStage(stream, l.laid[i], kind)
 	}
-	if r.listed != nil && a.ListLength > 0 {
-		if err := k.listed.LaunchOn(stream, r.listed.cfg, r.listed.params); err != nil {
-			return err
-		}
-	}
-	if l.ranks == nil || a.Ranks == 0 {
+	switch {
+	case l.ranks == nil || a.Ranks == 0:
 		return nil
+	case step == len(reported):
+		return l.launch(stream, l.plan.ranks, l.ranks, a)
 	}
-	return l.launch(stream, l.plan.ranks, l.ranks, a)
+	return l.plan.ranks.launchStage(stream, l.ranks, manifest.RanksGatherStage)
 }
 
 // launch enqueues one kernel, and the stage that draws from its lists.
 func (l *Launcher) launch(stream uintptr, k *cudaKernel, r *laidOut, a *DeviceArgs) error {
-	if !r.valid || r.asked != *a {
-		if err := l.layOut(k, r, a); err != nil {
-			return err
-		}
+	if err := l.prepare(k, r, a); err != nil {
+		return err
 	}
 	for step := range launchSteps {
 		if err := k.step(stream, r, step); err != nil {
@@ -438,20 +433,35 @@ func (l *Launcher) launch(stream uintptr, k *cudaKernel, r *laidOut, a *DeviceAr
 	return nil
 }
 
+// prepare lays a launch out, unless it is.
+func (l *Launcher) prepare(k *cudaKernel, r *laidOut, a *DeviceArgs) error {
+	if r.valid && r.asked == *a {
+		return nil
+	}
+	return l.layOut(k, r, a)
+}
+
 // launchSteps are the kernel, the stage that brings its lists and those of other ranks together, and the one that draws from them.
 const launchSteps = 3
 
 // step enqueues one of a launch's steps, if the kernel has it.
 func (k *cudaKernel) step(stream uintptr, r *laidOut, step int) error {
-	switch {
-	case step == 0:
+	switch step {
+	case 0:
 		return k.LaunchOn(stream, r.cfg, r.params)
-	case step == 1 && r.gather != nil:
-		return k.gather.LaunchOn(stream, r.gather.cfg, r.gather.params)
-	case step == 2 && r.then != nil:
-		return k.then.LaunchOn(stream, r.then.cfg, r.then.params)
+	case 1:
+		return k.launchStage(stream, r, manifest.GatherStage)
 	}
-	return nil
+	return k.launchStage(stream, r, manifest.ResolveStage)
+}
+
+// launchStage enqueues a stage, if the kernel has it.
+func (k *cudaKernel) launchStage(stream uintptr, r *laidOut, kind manifest.StageKind) error {
+	s := r.stages[kind]
+	if s == nil {
+		return nil
+	}
+	return k.stages[kind].LaunchOn(stream, s.cfg, s.params)
 }
 
 // rankStep enqueues a step of a pass, the first or a further one. Ranks in one process take steps together: where streams share a queue of
@@ -464,12 +474,17 @@ func (l *Launcher) rankStep(stream uintptr, a *DeviceArgs, first bool, step int)
 		i := l.plan.widths.choose(a.Batch)
 		k, r = l.plan.list[i], l.laid[i]
 	}
-	if !r.valid || r.asked != *a {
-		if err := l.layOut(k, r, a); err != nil {
-			return err
-		}
+	if err := l.prepare(k, r, a); err != nil {
+		return err
 	}
 	return k.step(stream, r, step)
+}
+
+// reportStep is report for ranks that take steps together.
+func (l *Launcher) reportStep(stream uintptr, a *DeviceArgs, step int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.report(stream, a, step)
 }
 
 // layOut checks the arguments of a launch and fills in its parameters.
@@ -484,38 +499,36 @@ func (l *Launcher) layOut(k *cudaKernel, r *laidOut, a *DeviceArgs) error {
 	}
 	ctas := l.plan.grid(k, a.Batch)
 	r.cfg = k.Config(ctas, !k.serial)
-	if r.then != nil {
-		if err := l.fill(k.then, r.then.params, &r.args); err != nil {
+	for i, s := range r.stages {
+		kind := manifest.StageKind(i)
+		if s == nil || ofLists(kind) && a.ListLength == 0 {
+			continue
+		}
+		if err := l.fill(k.stages[kind], s.params, &r.args); err != nil {
 			return err
 		}
-		r.then.cfg = k.then.Config(a.Batch, !k.serial)
-	}
-	if r.top != nil {
-		if err := l.fill(k.top, r.top.params, &r.args); err != nil {
-			return err
-		}
-		r.top.cfg = k.top.Config(a.Batch, !k.serial)
-	}
-	if r.listed != nil && a.ListLength > 0 {
-		if err := l.fill(k.listed, r.listed.params, &r.args); err != nil {
-			return err
-		}
-		r.listed.cfg = k.listed.Config(listedCTAs(k.listed.Manifest, a.Batch, a.ListLength), !k.serial)
-	}
-	if r.join != nil {
-		if err := l.fill(k.join, r.join.params, &r.args); err != nil {
-			return err
-		}
-		r.join.cfg = k.join.Config(min(a.Batch, mostJoinCTAs), !k.serial)
-	}
-	if r.gather != nil {
-		if err := l.fill(k.gather, r.gather.params, &r.args); err != nil {
-			return err
-		}
-		r.gather.cfg = k.gather.Config(min(a.Batch, l.plan.waiting(k.gather)), !k.serial)
+		s.cfg = k.stages[kind].Config(l.plan.stageGrid(k.stages[kind], kind, a), !k.serial)
 	}
 	r.valid = true
 	return nil
+}
+
+// ofLists reports whether a stage has nothing to do where no ids are listed.
+func ofLists(kind manifest.StageKind) bool {
+	return kind == manifest.ListedStage || kind == manifest.ListedGatherStage
+}
+
+// stageGrid is the CTAs of a stage.
+func (p *cudaPlan) stageGrid(k *cudaKernel, kind manifest.StageKind, a *DeviceArgs) int {
+	switch {
+	case kind == manifest.ListedStage:
+		return listedCTAs(k.Manifest, a.Batch, a.ListLength)
+	case kind == manifest.JoinStage:
+		return min(a.Batch, mostJoinCTAs)
+	case kind.Waits():
+		return min(a.Batch, p.waiting(k))
+	}
+	return a.Batch
 }
 
 // waiting is the CTAs of a stage that may wait for other ranks: all must be there at once. Of ranks that share the GPU each has its part of

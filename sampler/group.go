@@ -49,7 +49,7 @@ type GroupConfig struct {
 	// Timeout bounds how long a rank waits for the others in a call; 0 is DefaultPeerTimeout.
 	Timeout time.Duration
 	// ExchangeBytes is the memory of each rank that the others store to, for all plans of the group: 0 is DefaultExchangeBytes. A plan of 8
-	// ranks and 256 rows takes 100 KB of it; with truncation or several draws, whose lists of tokens travel, 150 MB.
+	// ranks and 256 rows takes 100 KB of it; with ranks, top or listed log-probabilities 1.6 MB, with truncation or several draws, whose lists of tokens travel, 150 MB.
 	ExchangeBytes int
 	// Transport asks for one instead of the best that works; it is an error if that does not.
 	Transport Transport
@@ -229,8 +229,8 @@ type GroupPlan struct {
 	turn sync.Mutex // calls take turns: ranks make them in one order
 }
 
-// Plan is Head.Plan for a group. Batches of more than MaxBatch rows are sampled in pieces. What shards cannot do is an *UnsupportedError: truncation,
-// several draws, ranks, top and listed log-probabilities.
+// Plan is Head.Plan for a group. Batches of more than MaxBatch rows are sampled in pieces. What ranks cannot do is an *UnsupportedError: with another
+// transport than TransportPeer truncation, several draws, ranks, top and listed log-probabilities.
 func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
 	if spec.MaxBatch == 0 {
 		spec.MaxBatch = 64

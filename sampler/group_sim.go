@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -121,13 +122,13 @@ func (p *simGroupPlan) connect() {
 	p.inboxes, p.tables = nil, nil
 	mem, world := sim.NewSharedMemory(), len(p.parts)
 	for rank := range world {
-		inbox := mem.Put(fmt.Sprintf("inbox of rank %d", rank), make([]byte, inboxBytes(p.parts[0].buckets[0].Artifact.Manifest, p.rows, world)))
+		inbox := mem.Put(fmt.Sprintf("inbox of rank %d", rank), make([]byte, p.parts[0].buckets[0].Artifact.Manifest.InboxBytes(p.rows, world)))
 		table := mem.Alloc(fmt.Sprintf("table of rank %d", rank), manifest.PeerTableBytes(world))
 		inbox.Owner, table.Owner = rank+1, rank+1
 		p.inboxes, p.tables = append(p.inboxes, inbox), append(p.tables, table)
 	}
 	for rank, table := range p.tables {
-		t := peerTable{world: world, rank: rank, timeout: p.group.patience, rows: p.rows}
+		t := peerTable{world: world, rank: rank, timeout: p.group.patience, rows: p.rows, reports: p.parts[0].buckets[0].Artifact.Manifest.ReportStart(p.rows, world)}
 		for _, inbox := range p.inboxes {
 			t.inboxes = append(t.inboxes, inbox.Addr)
 		}
@@ -170,8 +171,9 @@ func (p *simGroupPlan) run(ctx context.Context, batches []*batch) ([][]*Result, 
 	if err != nil {
 		return nil, err
 	}
+	passes := 1
 	if len(batches) == 1 {
-		if err := p.makeFurtherPasses(ctx, memory, mems, batches[0], reports); err != nil {
+		if passes, err = p.finish(ctx, memory, mems, batches[0], reports); err != nil {
 			return nil, err
 		}
 	}
@@ -183,6 +185,9 @@ func (p *simGroupPlan) run(ctx context.Context, batches []*batch) ([][]*Result, 
 				continue
 			}
 			res, failed := p.result(rank, list[i*each:(i+1)*each], mems[rank][i], batches[i])
+			if res != nil && res.Passes == nil {
+				res.Passes = p.spec.passesOver(batches[i].rows, passes)
+			}
 			err, out[i] = errors.Join(err, failed), append(out[i], res)
 		}
 	}
@@ -193,63 +198,136 @@ func (p *simGroupPlan) runRanks(ctx context.Context, memory *sim.Memory, ranks [
 	return sim.RunGroup(ctx, memory, ranks, sim.GroupOptions{Seed: p.group.dev.runs.Add(1), Lost: p.group.lost})
 }
 
+// finish makes of a call what follows from what came of its first pass, and adds to the reports: further passes, what is reported of
+// rows, and first passes once more until the likeliest tokens are known, as many as it says.
+func (p *simGroupPlan) finish(ctx context.Context, memory *sim.Memory, mems [][]*simMemory, b *batch, reports [][]*sim.Report) (passes int, err error) {
+	for passes = 1; ; passes++ {
+		if err := p.makeFurtherPasses(ctx, memory, mems, b, reports); err != nil {
+			return passes, err
+		}
+		if p.spec.reports() { // else with the first pass
+			err := p.runAll(ctx, memory, reports, func(rank int) []sim.RankLaunch { return p.reportLaunches(rank, mems[rank][0], b) })
+			if err != nil {
+				return passes, err
+			}
+		}
+		come := slices.IndexFunc(reports, func(r []*sim.Report) bool { return len(r) > 0 })
+		if come < 0 || passes == mostPasses {
+			return passes, nil
+		}
+		if mem := mems[come][0]; mem.topIDs == nil || !undecidedTops(mem.ints(mem.topIDs, mem.topIDs.Size()/4)) {
+			return passes, nil
+		}
+		err := p.runAll(ctx, memory, reports, func(rank int) []sim.RankLaunch {
+			mem := mems[rank][0]
+			mem.launch.Scalars[templates.ParamTopPass] = uint32(passes)
+			return p.passLaunches(memory, rank, mem, b)
+		})
+		if err != nil {
+			return passes, err
+		}
+	}
+}
+
+// runAll makes launches on all ranks that have come, and adds to the reports.
+func (p *simGroupPlan) runAll(ctx context.Context, memory *sim.Memory, reports [][]*sim.Report, launches func(rank int) []sim.RankLaunch) error {
+	ranks := make([]sim.Rank, len(p.parts))
+	for rank := range ranks {
+		if ranks[rank].Absent = len(reports[rank]) == 0; !ranks[rank].Absent {
+			ranks[rank].Launches = launches(rank)
+		}
+	}
+	more, err := p.runRanks(ctx, memory, ranks)
+	if err != nil {
+		return err
+	}
+	for rank := range reports {
+		reports[rank] = append(reports[rank], more[rank]...)
+	}
+	return nil
+}
+
 // makeFurtherPasses goes on while rows of a call are undecided, as they are on all ranks, and adds to the reports.
 func (p *simGroupPlan) makeFurtherPasses(ctx context.Context, memory *sim.Memory, mems [][]*simMemory, b *batch, reports [][]*sim.Report) error {
 	for pass := 1; pass < mostPasses; pass++ {
-		ranks, some := make([]sim.Rank, len(p.parts)), false
-		for rank, part := range p.parts {
+		open := func(rank int) bool {
 			mem := mems[rank][0]
-			ranks[rank].Absent = len(reports[rank]) == 0
-			if ranks[rank].Absent || part.further == nil || !slices.Contains(mem.words(mem.status, b.rows), uint32(ir.StatusUndecided)) {
-				continue
-			}
-			some = true
-			for i, program := range []*sim.Program{part.further, part.furtherGather, part.furtherStage} {
-				l := mem.launch
-				switch l.CTAs = b.rows; i {
-				case 0:
-					l.CTAs = part.furtherCTAs(b.rows)
-				case 1:
-					l.CTAs = min(b.rows, simCTAs)
-				}
-				ranks[rank].Launches = append(ranks[rank].Launches, sim.RankLaunch{Program: program, Launch: l})
-			}
+			return len(reports[rank]) > 0 && p.parts[rank].further != nil && slices.Contains(mem.words(mem.status, b.rows), uint32(ir.StatusUndecided))
 		}
-		if !some {
+		if !slices.ContainsFunc(p.ranks(), open) {
 			return nil
 		}
-		more, err := p.runRanks(ctx, memory, ranks)
+		err := p.runAll(ctx, memory, reports, func(rank int) []sim.RankLaunch {
+			if !open(rank) {
+				return nil
+			}
+			part, mem := p.parts[rank], mems[rank][0]
+			list := []sim.RankLaunch{mem.rankLaunch(part.further, part.gridOf(part.furtherBucket, b.rows))}
+			return mem.addStages(list, part.furtherStages, b.rows, manifest.GatherStage, manifest.ResolveStage)
+		})
 		if err != nil {
 			return err
-		}
-		for rank := range reports {
-			reports[rank] = append(reports[rank], more[rank]...)
 		}
 	}
 	return nil
 }
 
-// launches are those of one call of a rank: the kernel, and where it collects tokens the stage that brings their lists together and the
-// one that draws from them.
+// ranks counts the ranks.
+func (p *simGroupPlan) ranks() (all []int) {
+	for rank := range p.parts {
+		all = append(all, rank)
+	}
+	return all
+}
+
+func (m *simMemory) rankLaunch(program *sim.Program, ctas int) sim.RankLaunch {
+	l := m.launch
+	l.Scalars, l.CTAs = maps.Clone(l.Scalars), ctas
+	return sim.RankLaunch{Program: program, Launch: l}
+}
+
+// addStages adds the launches of some stages of a kernel, as far as it has them.
+func (m *simMemory) addStages(list []sim.RankLaunch, stages simStages, rows int, kinds ...manifest.StageKind) []sim.RankLaunch {
+	for _, kind := range kinds {
+		if stages[kind] != nil {
+			list = append(list, m.rankLaunch(stages[kind], m.stageCTAs(kind, rows)))
+		}
+	}
+	return list
+}
+
+// launches are those of one call of a rank: a first pass, and what is reported of its rows, unless further passes come ahead of that.
 func (p *simGroupPlan) launches(memory *sim.Memory, rank int, b *batch) ([]sim.RankLaunch, *simMemory) {
-	part := p.parts[rank]
-	i, mem := part.layOut(memory, b)
+	_, mem := p.parts[rank].layOut(memory, b)
 	l := &mem.launch
 	l.Pointers[templates.ParamPeers] = p.tables[rank].Addr
-	list := []sim.RankLaunch{{Program: part.programs[i], Launch: *l}}
-	if part.gather[i] == nil {
-		return list, mem
-	}
 	l.Pointers[templates.ParamRecords] = memory.Alloc("records", manifest.RecordBytes(p.facts, p.rows)).Addr
-	l.Scalars[templates.ParamRecordRows] = uint32(p.rows)
-	for _, stage := range []*sim.Program{part.gather[i], part.stages[i]} {
-		next := *l
-		if next.CTAs = b.rows; stage == part.gather[i] {
-			next.CTAs = min(b.rows, simCTAs)
-		}
-		list = append(list, sim.RankLaunch{Program: stage, Launch: next})
+	l.Scalars[templates.ParamRecordRows], l.Scalars[templates.ParamTopPass] = uint32(p.rows), 0
+	return p.passLaunches(memory, rank, mem, b), mem
+}
+
+// passLaunches are those of a first pass.
+func (p *simGroupPlan) passLaunches(memory *sim.Memory, rank int, mem *simMemory, b *batch) []sim.RankLaunch {
+	part, i := p.parts[rank], p.parts[rank].widths.choose(b.rows)
+	list := mem.addStages([]sim.RankLaunch{mem.rankLaunch(part.programs[i], mem.launch.CTAs)}, part.stages[i], b.rows, manifest.GatherStage, manifest.ResolveStage)
+	if !p.spec.Computation().Collects() {
+		list = append(list, p.reportLaunches(rank, mem, b)...)
 	}
-	return list, mem
+	return list
+}
+
+// reportLaunches are those of the stages that report of rows, and of the pass that counts.
+func (p *simGroupPlan) reportLaunches(rank int, mem *simMemory, b *batch) []sim.RankLaunch {
+	part, i := p.parts[rank], p.parts[rank].widths.choose(b.rows)
+	list := mem.addStages(nil, part.stages[i], b.rows, manifest.TopStage, manifest.TopGatherStage, manifest.TopMergeStage)
+	if mem.lists.length > 0 {
+		list = mem.addStages(list, part.stages[i], b.rows, manifest.ListedStage, manifest.ListedGatherStage)
+	}
+	if part.ranks != nil {
+		list = append(list, mem.rankLaunch(part.ranks, part.gridOf(part.ranksBucket, b.rows)))
+		list = mem.addStages(list, part.ranksStages, b.rows, manifest.RanksGatherStage)
+	}
+	return list
 }
 
 // result reads what a rank has written.
@@ -295,8 +373,7 @@ func (p *simGroupPlan) gather(ctx context.Context, b *batch) (out []*Result, err
 	for rank, part := range p.parts {
 		mem := mems[rank]
 		mem.launch.Pointers[templates.ParamGathered], mem.launch.Scalars[templates.ParamWorld] = mem.memory.Put("gathered", all).Addr, uint32(len(p.parts))
-		mem.launch.CTAs = min(b.rows, simCTAs)
-		if err := mem.run(ctx, part.join[chosen[rank]]); err != nil {
+		if err := part.runStage(ctx, chosen[rank], manifest.JoinStage, mem, b); err != nil {
 			return nil, err
 		}
 		if err := mem.complete(p.spec); err != nil {
@@ -314,6 +391,7 @@ type peerTable struct {
 	world, rank, rows int
 	timeout           uint64
 	inboxes           []uint64
+	reports           int // where they begin in an inbox
 }
 
 func (t peerTable) encode() []byte {
@@ -326,5 +404,6 @@ func (t peerTable) encode() []byte {
 	for i, inbox := range t.inboxes {
 		le.PutUint64(raw[manifest.PeerInboxes+8*i:], inbox)
 	}
+	le.PutUint64(raw[manifest.PeerReports(t.world):], uint64(t.reports))
 	return raw
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/fsgen/fsgen/ir"
-	"github.com/fsgen/fsgen/manifest"
 )
 
 // shardHead is a head that may have a part of a vocabulary.
@@ -64,8 +63,3 @@ func (r *spanRows) ReadRows(ctx context.Context, dst []uint16, first, n int) err
 
 // recordRows is the room that records have for batches of up to so many rows.
 func recordRows(batch int) int { return (batch + 15) / 16 * 16 }
-
-// inboxBytes is the size of a rank's inbox, aligned.
-func inboxBytes(m *manifest.Kernel, rows, world int) int {
-	return (m.InboxBytes(rows, world) + 255) &^ 255
-}

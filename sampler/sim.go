@@ -90,88 +90,46 @@ func (h *simHead) plan(_ context.Context, spec Spec) (planBackend, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &simPlan{head: h, spec: spec, buckets: buckets, widths: widthsOf(buckets), join: make([]*sim.Program, len(buckets)), gather: make([]*sim.Program, len(buckets))}
+	p := &simPlan{head: h, spec: spec, buckets: buckets, widths: widthsOf(buckets)}
 	for _, b := range buckets {
 		a := b.Artifact
 		if a.Manifest.Arch != h.dev.arch.Name {
 			return nil, &InputError{"artifact", "the simulated architecture is " + h.dev.arch.Name, a.Manifest.Arch}
 		}
-		program, err := h.dev.load(a.PTX, a.Manifest)
+		program, stages, err := h.dev.loadAll(a)
 		if err != nil {
 			return nil, err
 		}
-		p.programs = append(p.programs, program)
-		var stage *sim.Program
-		if s := a.Manifest.StageKernel(); s != nil {
-			if stage, err = h.dev.load(a.PTX, s); err != nil {
-				return nil, err
-			}
-		}
-		p.stages = append(p.stages, stage)
-		if s := a.Manifest.JoinKernel(); s != nil {
-			if p.join[len(p.stages)-1], err = h.dev.load(a.PTX, s); err != nil {
-				return nil, err
-			}
-		}
-		if s := a.Manifest.GatherKernel(); s != nil {
-			if p.gather[len(p.stages)-1], err = h.dev.load(a.PTX, s); err != nil {
-				return nil, err
-			}
-		}
-		reports, err := h.dev.loadReports(a)
-		if err != nil {
-			return nil, err
-		}
-		p.reports = append(p.reports, reports)
+		p.programs, p.stages = append(p.programs, program), append(p.stages, stages)
 	}
-	if err := p.loadRanks(spec); err != nil {
+	if p.ranksBucket, err = spec.ranks(buckets); err == nil && p.ranksBucket != nil {
+		p.ranks, p.ranksStages, err = h.dev.loadAll(p.ranksBucket.Artifact)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return p, p.loadFurther(spec)
+	if p.furtherBucket, err = spec.further(buckets); err == nil && p.furtherBucket != nil {
+		p.further, p.furtherStages, err = h.dev.loadAll(p.furtherBucket.Artifact)
+	}
+	return p, err
 }
 
-// reportStages are the stages that report of rows what their kernel does not; nil for none.
-type reportStages struct{ top, listed *sim.Program }
+// simStages are the stages of a kernel, nil those that it has not.
+type simStages [manifest.StageKinds]*sim.Program
 
-func (d *simDevice) loadReports(a *gen.Artifact) (r reportStages, err error) {
-	for _, stage := range []struct {
-		program **sim.Program
-		m       *manifest.Kernel
-	}{{&r.top, a.Manifest.TopKernel()}, {&r.listed, a.Manifest.ListedKernel()}} {
-		if stage.m == nil {
-			continue
-		}
-		if *stage.program, err = d.load(a.PTX, stage.m); err != nil {
-			return r, err
-		}
+// loadAll makes programs of a kernel and its stages.
+func (d *simDevice) loadAll(a *gen.Artifact) (program *sim.Program, stages simStages, err error) {
+	if program, err = d.load(a.PTX, a.Manifest); err != nil {
+		return nil, stages, err
 	}
-	return r, nil
-}
-
-func (p *simPlan) loadRanks(spec Spec) (err error) {
-	if p.ranksBucket, err = spec.ranks(p.buckets); err != nil || p.ranksBucket == nil {
-		return err
-	}
-	a := p.ranksBucket.Artifact
-	p.ranks, err = p.head.dev.load(a.PTX, a.Manifest)
-	return err
-}
-
-func (p *simPlan) loadFurther(spec Spec) (err error) {
-	if p.furtherBucket, err = spec.further(p.buckets); err != nil || p.furtherBucket == nil {
-		return err
-	}
-	a := p.furtherBucket.Artifact
-	if p.further, err = p.head.dev.load(a.PTX, a.Manifest); err != nil {
-		return err
-	}
-	if s := a.Manifest.GatherKernel(); s != nil {
-		if p.furtherGather, err = p.head.dev.load(a.PTX, s); err != nil {
-			return err
+	for kind := range manifest.StageKinds {
+		if m := a.Manifest.KernelOf(kind); m != nil {
+			if stages[kind], err = d.load(a.PTX, m); err != nil {
+				return nil, stages, err
+			}
 		}
 	}
-	p.furtherStage, err = p.head.dev.load(a.PTX, a.Manifest.StageKernel())
-	return err
+	return program, stages, nil
 }
 
 type simPlan struct {
@@ -180,16 +138,11 @@ type simPlan struct {
 	buckets  []bucket
 	widths   tileWidths
 	programs []*sim.Program
-	stages   []*sim.Program // what each is followed by, or nil
-	reports  []reportStages
-	join     []*sim.Program // of records; nil where there are none
-	gather   []*sim.Program // of lists, likewise
+	stages   []simStages // by kernel
 
-	ranksBucket           *bucket // of ranks; nil for none
-	ranks                 *sim.Program
-	furtherBucket         *bucket // of further passes; nil for none
-	further, furtherStage *sim.Program
-	furtherGather         *sim.Program // of lists, where ranks have them
+	ranksBucket, furtherBucket *bucket // of ranks and of further passes; nil for none
+	ranks, further             *sim.Program
+	ranksStages, furtherStages simStages
 }
 
 func (p *simPlan) close() error { return nil }
@@ -210,15 +163,13 @@ func (p *simPlan) sample(ctx context.Context, b *batch) (*Result, error) {
 		return nil, err
 	}
 	if p.ranks != nil {
-		grid := p.ranksBucket.Artifact.Manifest.Launch
-		mem.launch.CTAs = autotune.Grid(grid.Grid, p.head.shape.Vocab, b.rows, max(simCTAs, grid.Cluster[0]), 0)
+		mem.launch.CTAs = p.gridOf(p.ranksBucket, b.rows)
 		if err := mem.run(ctx, p.ranks); err != nil {
 			return nil, err
 		}
 	}
-	if listed := p.reports[i].listed; listed != nil && mem.lists.length > 0 {
-		mem.launch.CTAs = min(listedCTAs(m.ListedKernel(), b.rows, mem.lists.length), simCTAs)
-		if err := mem.run(ctx, listed); err != nil {
+	if mem.lists.length > 0 {
+		if err := p.runStage(ctx, i, manifest.ListedStage, mem, b); err != nil {
 			return nil, err
 		}
 	}
@@ -248,14 +199,13 @@ func (p *simPlan) layOut(memory *sim.Memory, b *batch) (i int, mem *simMemory) {
 
 // listTops samples, and runs the stage that sorts the likeliest tokens, until it has them of every row.
 func (p *simPlan) listTops(ctx context.Context, i int, mem *simMemory, b *batch) (passes int, err error) {
-	ctas, top := mem.launch.CTAs, p.reports[i].top
+	ctas := mem.launch.CTAs
 	for passes = 1; ; passes++ {
 		mem.launch.CTAs, mem.launch.Scalars[templates.ParamTopPass] = ctas, uint32(passes-1)
-		if err := p.decide(ctx, i, mem, b); err != nil || top == nil {
+		if err := p.decide(ctx, i, mem, b); err != nil || p.stages[i][manifest.TopStage] == nil {
 			return passes, err
 		}
-		mem.launch.CTAs = b.rows
-		if err := mem.run(ctx, top); err != nil {
+		if err := p.runStage(ctx, i, manifest.TopStage, mem, b); err != nil {
 			return passes, err
 		}
 		if passes == mostPasses || !undecidedTops(mem.ints(mem.topIDs, mem.topIDs.Size()/4)) {
@@ -269,33 +219,51 @@ func (p *simPlan) decide(ctx context.Context, i int, mem *simMemory, b *batch) e
 	if err := mem.run(ctx, p.programs[i]); err != nil {
 		return err
 	}
-	if stage := p.stages[i]; stage != nil {
-		mem.launch.CTAs = b.rows
-		if err := mem.run(ctx, stage); err != nil {
-			return err
-		}
+	if err := p.runStage(ctx, i, manifest.ResolveStage, mem, b); err != nil {
+		return err
 	}
 	return p.makeFurtherPasses(ctx, mem, b)
+}
+
+// runStage runs a stage of a kernel, if it has it.
+func (p *simPlan) runStage(ctx context.Context, i int, kind manifest.StageKind, mem *simMemory, b *batch) error {
+	stage := p.stages[i][kind]
+	if stage == nil {
+		return nil
+	}
+	mem.launch.CTAs = mem.stageCTAs(kind, b.rows)
+	return mem.run(ctx, stage)
+}
+
+// stageCTAs is the grid of a stage. Those that wait for other ranks must be there at once.
+func (m *simMemory) stageCTAs(kind manifest.StageKind, rows int) int {
+	switch {
+	case kind == manifest.ListedStage:
+		return min(rows*m.lists.length, simCTAs)
+	case kind.Waits() || kind == manifest.JoinStage:
+		return min(rows, simCTAs)
+	}
+	return rows
 }
 
 // makeFurtherPasses goes on while rows are undecided.
 func (p *simPlan) makeFurtherPasses(ctx context.Context, mem *simMemory, b *batch) error {
 	for pass := 1; p.further != nil && pass < mostPasses && slices.Contains(mem.words(mem.status, b.rows), uint32(ir.StatusUndecided)); pass++ {
-		mem.launch.CTAs = p.furtherCTAs(b.rows)
+		mem.launch.CTAs = p.gridOf(p.furtherBucket, b.rows)
 		if err := mem.run(ctx, p.further); err != nil {
 			return err
 		}
 		mem.launch.CTAs = b.rows
-		if err := mem.run(ctx, p.furtherStage); err != nil {
+		if err := mem.run(ctx, p.furtherStages[manifest.ResolveStage]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// furtherCTAs is the grid of a further pass.
-func (p *simPlan) furtherCTAs(rows int) int {
-	m := p.furtherBucket.Artifact.Manifest
+// gridOf is the grid of a pass of another kernel than the buckets'.
+func (p *simPlan) gridOf(k *bucket, rows int) int {
+	m := k.Artifact.Manifest
 	return autotune.Grid(m.Launch.Grid, workOf(p.head.shape, p.head.span).Vocab, rows, max(simCTAs, m.Launch.Cluster[0]), 0)
 }
 
@@ -457,6 +425,7 @@ func (m *simMemory) addTops(rows, n int) {
 	m.arrivals = m.memory.Put("arrivals", make([]byte, 4))
 	p[templates.ParamArrivals], p[templates.ParamTopKeys] = m.arrivals.Addr, m.memory.Alloc("top_keys", 8*rows*manifest.RowTopKeys).Addr
 	p[templates.ParamTopFloors] = m.memory.Alloc("top_floors", 8*rows).Addr
+	p[templates.ParamSentTopKeys] = m.memory.Alloc("sent_top_keys", 8*rows*manifest.SentTops).Addr
 }
 
 // complete reports results that the kernel has not written.

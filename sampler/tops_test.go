@@ -10,6 +10,7 @@ import (
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/templates"
 )
 
@@ -120,7 +121,7 @@ func TestTopsStayDecided(t *testing.T) {
 		mem.launch.CTAs, mem.launch.Scalars[templates.ParamTopPass] = simCTAs, uint32(passes)
 		require.NoError(t, mem.run(t.Context(), p.programs[0]))
 		mem.launch.CTAs = 1
-		require.NoError(t, mem.run(t.Context(), p.reports[0].top))
+		require.NoError(t, mem.run(t.Context(), p.stages[0][manifest.TopStage]))
 		require.Equal(t, ids, mem.ints(mem.topIDs, 20), device)
 		require.NotContains(t, ids, int32(ir.UndecidedToken))
 		require.NoError(t, plan.Close())

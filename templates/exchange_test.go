@@ -10,7 +10,9 @@ import (
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/templates"
 )
 
 // exchanges are the kernels that exchange records, for the least and the most that their epilogue does.
@@ -97,43 +99,61 @@ func TestWaitsEnd(t *testing.T) {
 // operands are an instruction's, as its text has them.
 func operands(in *ptx.Instr) []string { return strings.Fields(in.String())[1:] }
 
-// TestListsWaitForFlags: the stage that brings lists together keeps to the same rules: all that it stores to others comes ahead of a
-// barrier, which is ahead of the one flag, and what others have stored is loaded behind a barrier behind the wait.
-func TestListsWaitForFlags(t *testing.T) {
+// TestStagesWaitForFlags: the stages that bring lists and reports together keep to the same rules: all that they store to others comes ahead
+// of a barrier, which is ahead of the one flag, and what others have stored is loaded behind a barrier behind the wait.
+func TestStagesWaitForFlags(t *testing.T) {
+	lists := ir.Computation{Truncation: ir.Truncation{TopP: true}, Shard: ir.ShardExchange}
+	reports := ir.Computation{LogProb: ir.RawLogProb, TopN: 5, Rank: true, Listed: true, Shard: ir.ShardExchange}
 	for _, a := range arch.All() {
-		for _, further := range []bool{false, true} {
-			r := gen.Request{Arch: a, Computation: ir.Computation{Truncation: ir.Truncation{TopP: true}, Shard: ir.ShardExchange}, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: 16}
-			r.Options.Further = further
-			k := stageOf(t, parse(t, r))
-			name := k.entry.Name
-			flags, polls := k.places(`\bst\.\S*\s+\[%flag_addr`), k.places(`\bld\.\S*\s+%flag,`)
-			require.Len(t, flags, 1, name)
-			require.Len(t, polls, 1, name)
-			require.Regexp(t, `^st\.release\.sys\.global\.b32 `, k.code[flags[0]].String(), name)
-			require.Regexp(t, `^ld\.acquire\.sys\.global\.b32 `, k.code[polls[0]].String(), name)
-			sent := k.places(`\bst\.global\S*\s+\[%record_`)
-			require.NotEmpty(t, sent, name)
-			for _, store := range sent {
-				require.Less(t, store, flags[0], name)
+		for _, x := range []struct {
+			c       ir.Computation
+			options templates.Options
+			stages  []manifest.StageKind
+		}{
+			{lists, templates.Options{}, []manifest.StageKind{manifest.GatherStage}}, {lists, templates.Options{Further: true}, []manifest.StageKind{manifest.GatherStage}},
+			{reports, templates.Options{}, []manifest.StageKind{manifest.TopGatherStage, manifest.ListedGatherStage}},
+			{reports.RankPass(), templates.Options{Ranks: true}, []manifest.StageKind{manifest.RanksGatherStage}},
+		} {
+			k := parse(t, gen.Request{Arch: a, Computation: x.c, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: 16, Options: x.options})
+			for _, kind := range x.stages {
+				requireWaits(t, stageOf(t, k, kind))
 			}
-			require.True(t, k.between(sent[len(sent)-1], flags[0], "bar.sync"), name)
-			require.True(t, k.between(polls[0], polls[0]+40, "bar.red"), "%s: no barrier behind the wait", name)
-			for _, load := range k.places(`\bld\.\S*\s+.*\[%record_`) {
-				if load > polls[0] {
-					require.Contains(t, mnemonic(k.code[load]), "ld.relaxed.sys.global", name)
-				}
-			}
-			require.Len(t, k.places(`\bst\.\S*\.sys\b`), 1, name)
-			require.NotContains(t, k.text, "multimem", name)
 		}
 	}
 }
 
-// stageOf is the stage of a kernel that brings lists together.
-func stageOf(t *testing.T, k kernel) kernel {
+func requireWaits(t *testing.T, k kernel) {
+	t.Helper()
+	name := k.entry.Name
+	flags, polls := k.places(`\bst\.\S*\s+\[%flag_addr`), k.places(`\bld\.\S*\s+%flag,`)
+	require.Len(t, flags, 1, name)
+	require.Len(t, polls, 1, name)
+	require.Regexp(t, `^st\.release\.sys\.global\.b32 `, k.code[flags[0]].String(), name)
+	require.Regexp(t, `^ld\.acquire\.sys\.global\.b32 `, k.code[polls[0]].String(), name)
+	sent := k.places(`\bst\.global\S*\s+\[%record_`)
+	require.NotEmpty(t, sent, name)
+	for _, store := range sent {
+		require.Less(t, store, flags[0], name)
+	}
+	require.True(t, k.between(sent[len(sent)-1], flags[0], "bar.sync"), name)
+	require.True(t, k.between(polls[0], polls[0]+40, "bar.red"), "%s: no barrier behind the wait", name)
+	loads := 0
+	for _, load := range k.places(`\bld\.\S*\s+.*\[%record_`) {
+		if load > polls[0] {
+			loads++
+			require.Contains(t, mnemonic(k.code[load]), "ld.relaxed.sys.global", name)
+		}
+	}
+	require.Positive(t, loads, name)
+	require.Len(t, k.places(`\bst\.\S*\.sys\b`), 1, name)
+	require.NotContains(t, k.text, "multimem", name)
+}
+
+// stageOf is a stage of a kernel.
+func stageOf(t *testing.T, k kernel, kind manifest.StageKind) kernel {
 	m, err := ptx.Parse(k.text)
 	require.NoError(t, err)
-	k.entry, k.code = m.Func(k.manifest.Gather.Entry), nil
+	k.entry, k.code = m.Func((*k.manifest.StageOf(kind)).Entry), nil
 	for _, s := range k.entry.Body {
 		if in, ok := s.(*ptx.Instr); ok {
 			k.code = append(k.code, in)

@@ -33,8 +33,8 @@ func Supports(c ir.Computation) error {
 	}
 	unedited := c.Chain.Edits() && c.Sums() && c.Summed() != c
 	switch {
-	case c.Shard != ir.Whole && unsharded(c) != "":
-		return &UnsupportedError{unsharded(c) + " of shards of the vocabulary"}
+	case c.Shard == ir.ShardRecords && ofReports(c) != "": // they go from memory to memory
+		return &UnsupportedError{ofReports(c) + " of shards whose ranks do not reach one another's memory"}
 	case c.Shard != ir.Whole && len(c.DistinctSums()) > 1: // records have one sum
 		return &UnsupportedError{"two distributions that are added up of shards of the vocabulary"}
 	case c.Shard == ir.ShardRecords && c.Collects(): // lists go from memory to memory
@@ -59,8 +59,8 @@ func Supports(c ir.Computation) error {
 	return nil
 }
 
-// unsharded is the first feature of a computation that no kernel does of a shard; "" for none.
-func unsharded(c ir.Computation) ir.Feature {
+// ofReports is the first feature of a computation that reports of a row's other tokens; "" for none.
+func ofReports(c ir.Computation) ir.Feature {
 	for _, f := range c.Features() {
 		switch f {
 		case ir.FeatureRank, ir.FeatureTopN, ir.FeatureListed:

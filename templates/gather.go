@@ -32,8 +32,7 @@ func gathers(c ir.Computation) bool { return c.Shard == ir.ShardExchange && c.Co
 
 // gatherer builds the stage. All of a CTA is behind a barrier between two rows: that of the wait, or of what is next sent.
 type gatherer struct {
-	*samplers
-	row, rows  ptx.B32
+	rowExchange
 	lists, own ptx.B64 // offsets in an inbox of the lists of rank 0 and of this rank, for the row
 	listStep   ptx.B64 // from rank to rank
 	ownRecord  ptx.B64 // where this rank's records are
@@ -46,9 +45,8 @@ func newGather(m *ptx.Module, of *skeleton, name string) *Stage {
 	f.Reqntid(gatherThreads, 1, 1)
 	f.Maxnreg(gatherRegisters)
 	k := &skeleton{f: f, c: of.c, whole: of.whole, options: of.options, sum: of.sum, sig: &params{signature: signature{f: f, sets: of.sig.sets}}}
-	g := &gatherer{samplers: &samplers{skeleton: k}, gone: f.Label("gather_gone")}
-	x := &exchange{failed: f.Label("gather_failed")}
-	g.exchange = x
+	g := &gatherer{rowExchange: newRowExchange(k, "gather_failed"), gone: f.Label("gather_gone")}
+	x := g.exchange
 	broken := g.begin()
 	past, closed, done := f.Pred("past"), f.Label("row_gathered"), f.Label("rows_gathered")
 	next := f.Here("gather_row")
@@ -84,7 +82,11 @@ func newGather(m *ptx.Module, of *skeleton, name string) *Stage {
 	f.AddU32(g.row, g.row, step)
 	f.Bra(next)
 	f.Place(done)
-	g.close()
+	g.close(func(missed ptx.Pred) {
+		if g.options.Further {
+			f.StGlobalB32(loadPointer(f, g.sig.open, "open"), ptx.Imm(0)).If(missed)
+		}
+	})
 	f.Place(g.gone)
 	f.Ret()
 	return &Stage{f, k.sig.finish(), gatherThreads, 0}
@@ -102,6 +104,9 @@ func (g *gatherer) begin() (broken ptx.Pred) {
 	}
 	s.addFilters(g.c)
 	s.addOutputs(g.c)
+	if g.c.Rank && !g.options.Further {
+		s.addRankKeys()
+	}
 	s.marks, s.counts = s.pointer(ParamMarks, "u32", "batch x 1024", "workspace"), s.pointer(ParamCounts, "u32", "batch", "workspace")
 	s.candidates = s.pointer(ParamCandidates, "u32", "batch x 8192 x 4", "scratch")
 	s.bounds = s.pointer(ParamBounds, "u32", "batch", "scratch")
@@ -110,7 +115,7 @@ func (g *gatherer) begin() (broken ptx.Pred) {
 		if g.surveying() {
 			s.bins = s.pointer(ParamBins, "u64", "batch x 65", "workspace")
 		}
-	} else if keepsMass(g.c) {
+	} else if g.leavesMass() {
 		s.masses = s.pointer(ParamMasses, "f32", "batch x 2", "scratch")
 	}
 	if g.peaks() {
@@ -127,12 +132,7 @@ func (g *gatherer) begin() (broken ptx.Pred) {
 		g.temps, g.tempStride = loadPointer(f, s.temperature, "temperature"), loadU32(f, s.temperatureStride, "temperature_stride")
 	}
 	g.ownRecord = loadPointer(f, records, "own_records_addr")
-	x.table = loadPointer(f, s.shard.peers, "peers")
-	x.world, x.rank = x.tableWord(f, manifest.PeerWorld, "world"), x.tableWord(f, manifest.PeerRank, "own_rank")
-	x.epoch, g.rows = x.tableWord(f, manifest.PeerEpoch, "epoch"), x.tableWord(f, manifest.PeerRows, "record_rows")
-	broken = f.Pred("broken")
-	f.SetpU32(ptx.NE, broken, x.tableWord(f, manifest.PeerFailed, "failed_epoch"), ptx.Imm(0))
-	f.AddU32(x.epoch, x.epoch, ptx.Imm(1))
+	broken = g.openTable(s.shard.peers)
 	x.bytes = recordBytes(f, g.c, g.rows)
 	if g.options.Further {
 		open, none := f.B32("open_rows"), f.Pred("none_open")
@@ -142,6 +142,9 @@ func (g *gatherer) begin() (broken ptx.Pred) {
 	}
 	return broken
 }
+
+// leavesMass reports whether the stage leaves the rows' sums, for the resolving kernel or for stages that report.
+func (g *gatherer) leavesMass() bool { return keepsMass(g.c) || reportsSums(g.c) }
 
 // skipClosed passes over a row that is closed.
 func (g *gatherer) skipClosed(closed *ptx.Label) {
@@ -182,15 +185,6 @@ func (g *gatherer) inboxAt(offset ptx.B64) ptx.B64 {
 	d := g.f.B64("inbox_place")
 	g.f.AddU64(d, g.exchange.inbox(g.f, g.exchange.rank), offset)
 	return d
-}
-
-// only runs body in the first thread.
-func (g *gatherer) only(body func()) {
-	f, other, end := g.f, g.f.Pred("other_thread"), g.f.Label("first_done")
-	f.SetpU32(ptx.NE, other, g.thread, ptx.Imm(0))
-	f.Bra(end).If(other)
-	body()
-	f.Place(end)
 }
 
 // entriesOf is where the entries of the row's own list are, and marksOf where its marks.
@@ -297,50 +291,6 @@ func (g *gatherer) ownBin() (bin ptx.B64, has ptx.Pred) {
 	return bin, has
 }
 
-// flagOf is where the row's flag of a rank stands in an inbox.
-func (g *gatherer) flagOf(inbox ptx.B64, rank ptx.B32) ptx.B64 {
-	f, step, at := g.f, g.f.B32(), g.f.B64("flag_addr")
-	f.MulLoU32(step, g.rows, ptx.Imm(manifest.PeerFlagBytes))
-	f.MadLoU32(step, rank, step, g.exchange.flags)
-	wide := f.B64()
-	f.CvtU64U32(wide, step)
-	f.AddU64(at, inbox, wide)
-	return at
-}
-
-// eachOther runs body for the ranks that are a thread's.
-func (g *gatherer) eachOther(name string, body func(rank ptx.B32)) {
-	f, rank, out, end := g.f, g.f.B32("flag_rank"), g.f.Pred("out"), g.f.Label(name+"_end")
-	f.MovB32(rank, g.thread)
-	f.SetpU32(ptx.GE, out, rank, g.exchange.world) // of which there are no more than threads
-	f.Bra(end).If(out)
-	body(rank)
-	f.Place(end)
-}
-
-// raise tells every rank that the row is there (raiseFlags).
-func (g *gatherer) raise() {
-	g.f.BarSync(ptx.Imm(0))
-	g.eachOther("raise_flag", func(rank ptx.B32) {
-		g.f.StGlobalB32(g.flagOf(g.exchange.inbox(g.f, rank), g.exchange.rank), g.exchange.epoch, ptx.ReleaseSys)
-	})
-}
-
-// await waits for the row's flags, and says whether any did not come in time.
-func (g *gatherer) await() ptx.Pred {
-	f, x := g.f, g.exchange
-	missed, deadline, timeout := f.Pred("missed"), f.B64("deadline"), f.B64("timeout")
-	f.SetpU32(ptx.NE, missed, g.thread, g.thread)
-	f.LdGlobalB64(timeout, x.table.Off(manifest.PeerTimeout))
-	f.MovB64(deadline, ptx.Globaltimer)
-	f.AddU64(deadline, deadline, timeout)
-	g.eachOther("await_flag", func(rank ptx.B32) {
-		x.poll(f, g.flagOf(x.inbox(f, x.rank), rank), rank, deadline, func() { f.SetpU32(ptx.EQ, missed, g.thread, g.thread) })
-	})
-	f.BarRedOrPred(missed, ptx.Imm(0), missed)
-	return missed
-}
-
 // joinLists joins the ranks' marks, and puts their lists one behind the other.
 func (g *gatherer) joinLists() {
 	f, x := g.f, g.exchange
@@ -442,38 +392,10 @@ func (g *gatherer) writeRow(j joinedRow) {
 	if g.options.Further { // the resolving kernel writes the results
 		return
 	}
-	if keepsMass(g.c) {
+	if g.leavesMass() {
 		always := f.Pred("always")
 		f.SetpU32(ptx.EQ, always, g.row, g.row)
 		g.writeMass(g.row, j.total, always)
 	}
 	g.writeJoined(g.row, j)
-}
-
-// close counts the epoch, when the last CTA is done, and notes it if any rank was missed.
-func (g *gatherer) close() {
-	f, x := g.f, g.exchange
-	f.BarSync(ptx.Imm(0))
-	g.only(func() {
-		ticket, last, others, failed, word := f.B32("ticket"), f.B32("last_ticket"), f.Pred("others"), f.B32("any_missing"), f.B32()
-		f.MovB32(last, ptx.NctaidX)
-		f.SubU32(last, last, ptx.Imm(1))
-		f.AtomGlobalIncU32(ticket, x.table.Off(manifest.PeerTicket), last, ptx.AcqRelGPU)
-		end := f.Label("not_last")
-		f.SetpU32(ptx.NE, others, ticket, last)
-		f.Bra(end).If(others)
-		f.StGlobalB32(x.table.Off(manifest.PeerEpoch), x.epoch)
-		f.MovB32(failed, ptx.Imm(0))
-		for i := range manifest.MaxRanks / 32 {
-			f.LdGlobalB32(word, x.table.Off(manifest.PeerMissing+4*i), ptx.RelaxedGPU)
-			f.OrB32(failed, failed, word)
-		}
-		some := f.Pred("missed_some")
-		f.SetpU32(ptx.NE, some, failed, ptx.Imm(0))
-		f.StGlobalB32(x.table.Off(manifest.PeerFailed), x.epoch).If(some)
-		if g.options.Further {
-			f.StGlobalB32(loadPointer(f, g.sig.open, "open"), ptx.Imm(0)).If(some)
-		}
-		f.Place(end)
-	})
 }

@@ -27,6 +27,9 @@ type Kernel struct {
 	// Gather, if not nil, is to be launched after the kernel and ahead of Resolve, on any grid whose CTAs are all there at once: it brings
 	// the lists of all shards together.
 	Gather *Stage
+	// TopGather, ListedGather and RanksGather, if not nil, are to be launched behind Top, behind Listed and behind a kernel that counts, on
+	// any grid whose CTAs are all there at once: they exchange what each shard reports. TopMerge is behind TopGather, one CTA for each row.
+	TopGather, TopMerge, ListedGather, RanksGather *Stage
 }
 
 // Options are variants of a kernel that compute the same.

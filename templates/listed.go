@@ -77,6 +77,7 @@ func (l *lister) begin() {
 	f, s := l.f, l.sig
 	l.product.declare(s, l.options)
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
+	s.addSpan(l.c)
 	s.addSlots(l.c)
 	if l.c.Chain.Temperature {
 		s.temperature, s.temperatureStride = s.rows(ParamTemperature, "f32", ParamTemperatureStride)
@@ -100,7 +101,12 @@ func (l *lister) begin() {
 	f.GriddepcontrolLaunchDependents()
 	f.GriddepcontrolWait()
 	l.vocab, l.batch = loadU32(f, s.vocab, "vocab"), loadU32(f, s.batch, "batch")
-	l.product.load(f, s, l.vocab)
+	rows := l.vocab
+	if l.sharded() {
+		l.dealShard()
+		rows = l.dealt
+	}
+	l.product.load(f, s, rows)
 	l.loadSlots()
 	l.loadChain()
 	l.ids, l.idStride, l.length = loadPointer(f, ids, "list_ids"), loadU32(f, stride, "list_stride"), loadU32(f, length, "list_length")
@@ -137,6 +143,7 @@ func (l *lister) tell() {
 	f.LdGlobalB32(id, rowAddr(f, l.ids, index))
 	f.SetpU32(ptx.GE, none, id, l.vocab) // a negative one is large
 	f.Bra(write).If(none)
+	l.notOwned(id, log, write)
 	l.sampled(row, id, log, write)
 	if l.narrows && l.c.LogProb == ir.ProcessedLogProb {
 		l.amongKept(row, slot, id, log, write)
@@ -146,6 +153,31 @@ func (l *lister) tell() {
 	first := f.Pred("first_lane")
 	f.SetpU32(ptx.EQ, first, l.lane, ptx.Imm(0))
 	f.StGlobalF32(rowAddr(f, l.out, l.pair), log).If(first)
+}
+
+// notOwned ends an id that is another rank's: what is told of it is 0, below what that one tells (reportListed).
+func (l *lister) notOwned(id ptx.B32, log ptx.F32, write *ptx.Label) {
+	if !l.sharded() {
+		return
+	}
+	f, own, on := l.f, l.f.Pred("own_id"), l.f.Label("own_token")
+	l.rowOf(own, id)
+	f.Bra(on).If(own)
+	f.MovF32(log, ptx.F32Imm(0))
+	f.Bra(write)
+	f.Place(on)
+}
+
+// weightRow is the row of the weights that has an id.
+func (l *lister) weightRow(id ptx.B32) ptx.B32 {
+	if !l.sharded() {
+		return id
+	}
+	row := l.rowOf(l.f.Pred("own_id"), id)
+	if !l.packed() { // which have rows for the lead
+		l.leaveLead(row)
+	}
+	return row
 }
 
 // sampled takes the log-probability of the token that was sampled from where the first kernel left it, so that both are the same.
@@ -169,7 +201,7 @@ func (l *lister) logProbOfID(row, slot, id ptx.B32) ptx.F32 {
 	if l.narrows {
 		alpha, tau, scale = l.narrowedScales(loadKept(f, l.c, l.keptRows, row, l.temperatureOf(row)), alpha, tau, scale)
 	}
-	y := l.product.of(f, l.lane, row, id)
+	y := l.product.of(f, l.lane, row, l.weightRow(id))
 	z := l.baseOf(y, alpha, slot, id)
 	log := l.logProbOf(total, tau, scale, z)
 	return l.withoutRounding(log, y, alpha, scale)
@@ -199,7 +231,7 @@ func (l *lister) amongKept(row, slot, id ptx.B32, log ptx.F32, write *ptx.Label)
 	f.Bra(told).If(found)
 	f.SetpU32(ptx.EQ, whole, k.kind, ptx.Imm(keptList))
 	f.Bra(write).If(whole)
-	one, y := f.F32("one"), l.product.of(f, l.lane, row, id)
+	one, y := f.F32("one"), l.product.of(f, l.lane, row, l.weightRow(id))
 	f.MovF32(one, ptx.F32Imm(1))
 	f.MovF32(z, l.baseOf(y, one, slot, id))
 	f.Place(told)
@@ -342,7 +374,8 @@ func (p *product) declare(s *params, o Options) {
 	p.hiddenStride = s.scalar(ParamHiddenStride)
 }
 
-func (p *product) load(f *ptx.Func, s *params, vocab ptx.B32) {
+// load loads them; the weights have so many rows.
+func (p *product) load(f *ptx.Func, s *params, all ptx.B32) {
 	p.weights, p.hidden = loadPointer(f, p.weightsAt, "weights"), loadPointer(f, p.hiddenAt, "hidden")
 	p.width, p.hiddenBytes, p.weightStride = loadU32(f, s.width, "hidden_size"), loadU32(f, p.hiddenStride, "hidden_stride"), f.B64("weight_bytes")
 	f.ShlB32(p.hiddenBytes, p.hiddenBytes, ptx.Imm(1))
@@ -351,14 +384,14 @@ func (p *product) load(f *ptx.Func, s *params, vocab ptx.B32) {
 		return
 	}
 	rows := f.B32("panel_rows")
-	f.AddU32(rows, vocab, ptx.Imm(manifest.PackedRows-1))
+	f.AddU32(rows, all, ptx.Imm(manifest.PackedRows-1))
 	f.DivU32(rows, rows, ptx.Imm(manifest.PackedRows))
 	f.MulWideU32(p.weightStride, rows, ptx.Imm(manifest.PackedRows*manifest.PackedRowBytes))
 }
 
-// of is the product of a row of hidden states with that of a token, in every lane of a warp.
-func (p *product) of(f *ptx.Func, lane, row, id ptx.B32) ptx.F32 {
-	w, step := p.start(f, lane, id)
+// of is the product of a row of hidden states with a row of the weights, in every lane of a warp.
+func (p *product) of(f *ptx.Func, lane, row, weight ptx.B32) ptx.F32 {
+	w, step := p.start(f, lane, weight)
 	h := f.B64("hidden_addr")
 	f.MulWideU32(h, row, p.hiddenBytes)
 	f.AddU64(h, h, p.hidden)
@@ -381,12 +414,12 @@ func (p *product) of(f *ptx.Func, lane, row, id ptx.B32) ptx.F32 {
 	return joinLanes(f, sums)
 }
 
-// start is the address of the lane's first unit of a token's weights, and the bytes from a unit of the lane to its next.
-func (p *product) start(f *ptx.Func, lane, id ptx.B32) (addr, step ptx.B64) {
+// start is the address of the lane's first unit of a row of the weights, and the bytes from a unit of the lane to its next.
+func (p *product) start(f *ptx.Func, lane, weight ptx.B32) (addr, step ptx.B64) {
 	addr, step = f.B64("weights_addr"), f.B64("unit_step")
 	if !p.packed {
 		wide := f.B64()
-		f.CvtU64U32(wide, id)
+		f.CvtU64U32(wide, weight)
 		f.MulLoU64(addr, wide, p.weightStride)
 		f.AddU64(addr, addr, p.weights)
 		f.MadWideU32(addr, lane, ptx.Imm(unitBytes), addr)
@@ -396,12 +429,12 @@ func (p *product) start(f *ptx.Func, lane, id ptx.B32) (addr, step ptx.B64) {
 	const panelUnits = manifest.PackedCols / unitColumns
 	panel, unit, wide := f.B32("panel"), f.B32("unit_in_row"), f.B64()
 	f.ShrU32(panel, lane, ptx.Imm(3))
-	f.XorB32(unit, lane, id)
+	f.XorB32(unit, lane, weight)
 	f.AndB32(unit, unit, ptx.Imm(panelUnits-1))
 	f.CvtU64U32(wide, panel)
 	f.MulLoU64(addr, wide, p.weightStride)
 	f.AddU64(addr, addr, p.weights)
-	f.MadWideU32(addr, id, ptx.Imm(manifest.PackedRowBytes), addr)
+	f.MadWideU32(addr, weight, ptx.Imm(manifest.PackedRowBytes), addr)
 	f.MadWideU32(addr, unit, ptx.Imm(unitBytes), addr)
 	f.ShlB64(step, p.weightStride, ptx.Imm(2)) // the lanes take four panels at a time
 	return addr, step

@@ -146,7 +146,7 @@ func (c *samplers) writeSums() {
 		f.ShflSyncBflyB32(other.sum, total.sum, ptx.Imm(step), ptx.Imm(warpSize-1), ptx.Imm(fullWarp))
 		total = c.join(scale, total, other)
 	}
-	if keepsMass(c.c) || c.c.Listed || c.tops() {
+	if keepsMass(c.c) || reportsSums(c.c) && !c.sharded() { // whose sums are joined first
 		c.writeMass(row, total, first)
 	}
 	switch {

@@ -67,6 +67,7 @@ const (
 	ParamTopCounts         = manifest.TopCounts
 	ParamTopFloors         = manifest.TopFloors
 	ParamTopKeys           = manifest.TopKeys
+	ParamSentTopKeys       = manifest.SentTopKeys
 	ParamTopPass           = "top_pass"
 	ParamTopIDs            = manifest.TopIDs
 	ParamTopLogProbs       = manifest.TopLogProbs
@@ -157,7 +158,7 @@ func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *par
 	}
 	s.hidden = s.tensorMap(ParamHidden, ParamBatch, hiddenShare(plan.Tile), o.TensorMaps)
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)
-	s.addShard(c)
+	s.addShard(c, o)
 	s.addSlots(c)
 	if c.Sampler.Random() {
 		s.seeds, s.seedStride = s.rows(ParamSeeds, "u64", ParamSeedStride)

@@ -45,7 +45,7 @@ func recordBytes(f *ptx.Func, c ir.Computation, rows ptx.B32) ptx.B32 {
 // settleShard is writeResults of a shard: records go to whoever joins them.
 func (c *samplers) settleShard() {
 	f := c.f
-	if c.collecting() {
+	if c.collecting() || c.tops() {
 		first := f.Pred("is_first")
 		f.SetpU32(ptx.EQ, first, c.thread, ptx.Imm(0))
 		f.StGlobalB32(loadPointer(f, c.sig.arrivals, "arrivals"), ptx.Imm(0)).If(first)
@@ -260,7 +260,27 @@ func (c *samplers) writeJoined(row ptx.B32, j joinedRow) {
 		c.withdraw(c.sig.logSumExp, "lse", row, has)
 	}
 	if c.logProbs() {
-		c.writeLogProb(row, j.total, j.tau, j.scale, j.z, ok)
+		c.writeLogProb(row, j.total, j.tau, j.scale, c.summedOf(row, j.z), ok)
 		c.withdraw(c.sig.logProb, "logprob", row, ok)
+	}
+	c.leaveForReports(row, j, ok)
+}
+
+// leaveForReports leaves of a row what the stages that report of it work with. Stages that gather leave the sums themselves.
+func (c *samplers) leaveForReports(row ptx.B32, j joinedRow, ok ptx.Pred) {
+	if c.options.Further {
+		return
+	}
+	if reportsSums(c.c) && !c.collecting() {
+		always := c.f.Pred("always")
+		c.f.SetpU32(ptx.EQ, always, row, row)
+		c.writeMass(row, j.total, always)
+	}
+	if c.c.Rank {
+		low, high, id := c.f.B32(), c.f.B32(), c.f.B32("token")
+		c.f.MovUnpackB64(low, high, j.key)
+		c.f.NotB32(id, low)
+		c.writeRankKey(row, id, j.z, ok)
+		c.writeFirstRank(row, ok)
 	}
 }

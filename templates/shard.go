@@ -27,13 +27,20 @@ func rowsOf(c ir.Computation) string {
 	return ParamVocab
 }
 
-func (s *params) addShard(c ir.Computation) {
+func (s *params) addShard(c ir.Computation, o Options) {
 	if c.Shard == ir.Whole {
 		return
 	}
-	s.shard.start, s.shard.count = s.scalar(ParamShardStart), s.scalar(ParamShardCount)
-	if c.Shard == ir.ShardExchange && !gathers(c) {
+	s.addSpan(c)
+	if c.Shard == ir.ShardExchange && !gathers(c) && !o.Ranks {
 		s.shard.peers = s.pointer(ParamPeers, "u8", "table of the ranks", "state")
+	}
+}
+
+// addSpan declares which ids a shard has.
+func (s *params) addSpan(c ir.Computation) {
+	if c.Shard != ir.Whole {
+		s.shard.start, s.shard.count = s.scalar(ParamShardStart), s.scalar(ParamShardCount)
 	}
 }
 

@@ -143,7 +143,27 @@ func (k *skeleton) finishKernel(m *ptx.Module) (*Kernel, error) {
 			return nil, err
 		}
 	}
+	if gathersReports(k.c) {
+		k.gatherReports(m, kernel)
+		if err := m.Err(); err != nil {
+			return nil, err
+		}
+	}
 	return kernel, nil
+}
+
+// gatherReports adds the stages that exchange what others report.
+func (k *skeleton) gatherReports(m *ptx.Module, kernel *Kernel) {
+	if kernel.Top != nil {
+		kernel.TopGather = newReportGather(m, k, reportTops, k.f.Name+"_top_gather")
+		kernel.TopMerge = newTopMerge(m, k.shared, k.whole, k.options, k.f.Name+"_top_merge")
+	}
+	if kernel.Listed != nil {
+		kernel.ListedGather = newReportGather(m, k, reportListed, k.f.Name+"_listed_gather")
+	}
+	if k.options.Ranks {
+		kernel.RanksGather = newReportGather(m, k, reportRanks, k.f.Name+"_ranks_gather")
+	}
 }
 
 // packed reports whether the weights are.

@@ -27,24 +27,34 @@ type topper struct {
 	masses, status ptx.B64
 	narrows        bool // filters narrow rows
 	keptRows       ptx.B64
+	sent           ptx.B64 // the row's keys that travel, of a shard
+	merges         bool    // they have travelled (tops_merge.go)
 }
 
 // newTop adds the kernel to the module of the kernel that lists.
 func newTop(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, o Options, name string) *Stage {
 	f := m.Entry(name)
 	f.Reqntid(resolveThreads, 1, 1)
-	narrows := reportsKept(c)
-	c = c.Summed()
-	k := &skeleton{f: f, c: c, whole: c, options: o, sum: newSumGraphs(c, c), sig: &params{signature: signature{f: f, sets: setsOf(c)}}}
-	t := &topper{samplers: &samplers{skeleton: k}, r: &resolver{f: f, c: c}, done: f.Label("done"), narrows: narrows}
-	t.begin(shared)
+	t := newTopper(f, c, o)
+	if gathersReports(c) {
+		t.beginSent(shared)
+	} else {
+		t.begin(shared)
+	}
 	t.endFailed()
 	t.sort()
 	t.endUndecided()
 	t.write()
 	f.Place(t.done)
 	f.Ret()
-	return &Stage{f, k.sig.finish(), resolveThreads, resolveShared}
+	return &Stage{f, t.sig.finish(), resolveThreads, resolveShared}
+}
+
+func newTopper(f *ptx.Func, c ir.Computation, o Options) *topper {
+	narrows := reportsKept(c)
+	c = c.Summed()
+	k := &skeleton{f: f, c: c, whole: c, options: o, sum: newSumGraphs(c, c), sig: &params{signature: signature{f: f, sets: setsOf(c)}}}
+	return &topper{samplers: &samplers{skeleton: k}, r: &resolver{f: f, c: c}, done: f.Label("done"), narrows: narrows}
 }
 
 // begin declares and loads the parameters, and leaves the row's workspace zero for the next launch.
@@ -55,34 +65,41 @@ func (t *topper) begin(shared ptx.SharedVar) {
 		s.temperature, s.temperatureStride = s.rows(ParamTemperature, "f32", ParamTemperatureStride)
 	}
 	s.topParams = s.topLists()
-	var vocab, keptRows ptx.Param
-	if t.narrows {
-		vocab, keptRows = s.scalar(ParamVocab), s.keptRows("scratch")
-	}
-	masses, status := s.pointer(ParamMasses, "f32", "batch x 2", "scratch"), s.pointer(ParamStatus, "i32", "batch", "read")
-	shape := "batch x top_n"
-	ids, logs := s.pointer(ParamTopIDs, "i32", shape, "write"), s.pointer(ParamTopLogProbs, "f32", shape, "write")
-	t.r.smem, t.r.tid, t.row = f.B32("smem"), f.B32("thread"), f.B32("row")
-	f.MovVarB32(t.r.smem, shared)
-	f.MovB32(t.r.tid, ptx.TidX)
-	f.MovB32(t.row, ptx.CtaidX)
-	f.GriddepcontrolLaunchDependents()
-	f.GriddepcontrolWait()
-	t.loadSlots()
-	if t.narrows {
-		t.vocab, t.keptRows = loadU32(f, vocab, "vocab"), loadPointer(f, keptRows, "kept_rows")
-	}
-	if t.c.Chain.Temperature {
-		t.temps, t.tempStride = loadPointer(f, s.temperature, "temperature"), loadU32(f, s.temperatureStride, "temperature_stride")
-	}
-	t.masses, t.status = loadPointer(f, masses, "masses"), loadPointer(f, status, "status")
-	t.ids, t.logs = f.B64("ids"), f.B64("logs")
-	f.MadWideU32(t.ids, t.row, ptx.Imm(4*t.c.TopN), loadPointer(f, ids, "top_ids"))
-	f.MadWideU32(t.logs, t.row, ptx.Imm(4*t.c.TopN), loadPointer(f, logs, "top_logprobs"))
+	o := t.declareOutputs()
+	t.beginRow(shared)
+	t.loadOutputs(o)
 	t.keys, t.floor, t.count = f.B64("keys"), f.B64("floor"), f.B32("count")
 	f.MadWideU32(t.floor, t.row, ptx.Imm(boundBytes), loadPointer(f, s.topFloors, "top_floors"))
 	f.MadWideU32(t.keys, t.row, ptx.Imm(8*manifest.RowTopKeys), loadPointer(f, s.topKeys, "top_keys"))
 	t.clear()
+}
+
+// topOutputs are the parameters of what is told, and by what.
+type topOutputs struct{ vocab, keptRows, masses, status, ids, logs ptx.Param }
+
+func (t *topper) declareOutputs() (o topOutputs) {
+	s, shape := t.sig, "batch x top_n"
+	if t.narrows {
+		o.vocab, o.keptRows = s.scalar(ParamVocab), s.keptRows("scratch")
+	}
+	o.masses, o.status = s.pointer(ParamMasses, "f32", "batch x 2", "scratch"), s.pointer(ParamStatus, "i32", "batch", "read")
+	o.ids, o.logs = s.pointer(ParamTopIDs, "i32", shape, "write"), s.pointer(ParamTopLogProbs, "f32", shape, "write")
+	return o
+}
+
+func (t *topper) loadOutputs(o topOutputs) {
+	f, s := t.f, t.sig
+	t.loadSlots()
+	if t.narrows {
+		t.vocab, t.keptRows = loadU32(f, o.vocab, "vocab"), loadPointer(f, o.keptRows, "kept_rows")
+	}
+	if t.c.Chain.Temperature {
+		t.temps, t.tempStride = loadPointer(f, s.temperature, "temperature"), loadU32(f, s.temperatureStride, "temperature_stride")
+	}
+	t.masses, t.status = loadPointer(f, o.masses, "masses"), loadPointer(f, o.status, "status")
+	t.ids, t.logs = f.B64("ids"), f.B64("logs")
+	f.MadWideU32(t.ids, t.row, ptx.Imm(4*t.c.TopN), loadPointer(f, o.ids, "top_ids"))
+	f.MadWideU32(t.logs, t.row, ptx.Imm(4*t.c.TopN), loadPointer(f, o.logs, "top_logprobs"))
 }
 
 // clear reads what the first kernel has left of the row, and zeroes it.
@@ -142,8 +159,14 @@ func (t *topper) endFailed() {
 
 // endWith ends the row with the same id n times, and no log-probability; a further pass would begin at the floor.
 func (t *topper) endWith(id int64, floor ptx.B64) {
+	if gathersReports(t.c) && !t.merges {
+		t.sendOnly(id, floor)
+		return
+	}
 	f, first, here, nan := t.f, t.r.isThread(0), t.f.Pred("has_place"), t.f.F32()
-	f.StGlobalB64(t.floor, floor).If(first)
+	if !t.merges {
+		f.StGlobalB64(t.floor, floor).If(first)
+	}
 	f.MovB32(nan, ptx.Imm(floatNaN))
 	f.SetpU32(ptx.LT, here, t.r.tid, ptx.Imm(t.c.TopN))
 	f.StGlobalB32(rowAddr(f, t.ids, t.r.tid), imm(f, id)).If(here)
@@ -188,10 +211,16 @@ func (t *topper) endUndecided() {
 func (t *topper) write() {
 	f, r, first, here, there, enough := t.f, t.r, t.r.isThread(0), t.f.Pred("has_place"), t.f.Pred("has_token"), t.f.Pred("enough_listed")
 	floor, id, log := f.B64("next_floor"), f.B32("token"), f.F32("log_probability")
-	f.MovB64(floor, ptx.Imm(0))
-	f.SetpU32(ptx.GE, enough, r.listed, ptx.Imm(t.c.TopN))
-	f.LdSharedB64(floor, r.smem.Off(resolveKeys+8*(t.c.TopN-1))).If(enough)
-	f.StGlobalB64(t.floor, floor).If(first)
+	if !t.merges {
+		f.MovB64(floor, ptx.Imm(0))
+		f.SetpU32(ptx.GE, enough, r.listed, ptx.Imm(t.c.TopN))
+		f.LdSharedB64(floor, r.smem.Off(resolveKeys+8*(t.c.TopN-1))).If(enough)
+		f.StGlobalB64(t.floor, floor).If(first)
+		if gathersReports(t.c) {
+			t.sendKeys()
+			return
+		}
+	}
 	f.SetpU32(ptx.LT, here, r.tid, ptx.Imm(t.c.TopN))
 	if t.narrows && t.c.LogProb == ir.ProcessedLogProb {
 		t.writeNarrowed()
