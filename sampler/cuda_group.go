@@ -196,7 +196,7 @@ func (g *cudaGroup) free() error {
 }
 
 func (g *cudaGroup) loadHead(ctx context.Context, w Weights, spans []ir.Span) (groupHeadBackend, error) {
-	h := &cudaGroupHead{group: g}
+	h := &cudaGroupHead{group: g, work: ShardShape(ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, spans), layout: w.Layout}
 	for _, r := range g.ranks {
 		part, err := loadShard(ctx, r.dev, w, spans[r.rank])
 		if err != nil {
@@ -209,8 +209,10 @@ func (g *cudaGroup) loadHead(ctx context.Context, w Weights, spans []ir.Span) (g
 
 // cudaGroupHead is the shards of the ranks of this process.
 type cudaGroupHead struct {
-	group *cudaGroup
-	parts []*cudaHead
+	group  *cudaGroup
+	parts  []*cudaHead
+	work   ir.Shape // of the largest shard of all ranks
+	layout Layout
 }
 
 func (h *cudaGroupHead) close() error {

@@ -14,6 +14,7 @@ import (
 	"github.com/fsgen/fsgen/internal/rendezvous"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/templates"
 )
 
 // rankChannel is what one launcher of a rank exchanges records by. Its launches, on every rank, are ordered one after the other, and
@@ -118,8 +119,16 @@ func (h *cudaGroupHead) plan(ctx context.Context, spec Spec) (groupPlanBackend, 
 	if spec.shard = ir.ShardExchange; h.group.transport != TransportPeer {
 		spec.shard = ir.ShardRecords
 	}
+	if err := templates.Supports(spec.Computation()); err != nil { // on all ranks the same, whoever chooses
+		return nil, err
+	}
+	chosen, err := h.choose(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
 	for i, r := range h.group.ranks {
 		own := spec
+		own.chosen = chosen
 		own.SerialLaunch = spec.SerialLaunch || r.share > 1 // a grid that waits early takes room that another rank needs
 		part, err := h.parts[i].plan(ctx, own)
 		if err != nil {
@@ -132,6 +141,31 @@ func (h *cudaGroupHead) plan(ctx context.Context, spec Spec) (groupPlanBackend, 
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
+}
+
+// choose has rank 0 choose the tiles of all ranks.
+func (h *cudaGroupHead) choose(ctx context.Context, spec Spec) (*rankTiles, error) {
+	g := h.group
+	choose := func() (*rankTiles, error) {
+		first := g.ranks[0]
+		return spec.chooseForRanks(first.dev.arch, h.work, h.layout, first.dev.tunings.part(first.share))
+	}
+	if g.meet == nil {
+		return choose()
+	}
+	ctx, stop := context.WithTimeout(ctx, g.joinTimeout())
+	defer stop()
+	data, err := g.meet.Decide(ctx, func() ([]byte, error) {
+		c, err := choose()
+		if err != nil {
+			return nil, err
+		}
+		return c.encode()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tiles of all ranks: %w", err)
+	}
+	return decodeTiles(data)
 }
 
 // open makes the channels of calls.

@@ -12,6 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/autotune"
+	"github.com/fsgen/fsgen/gen"
+	"github.com/fsgen/fsgen/internal/cache"
 	"github.com/fsgen/fsgen/internal/cfake"
 	"github.com/fsgen/fsgen/internal/nccl"
 	"github.com/fsgen/fsgen/internal/rendezvous"
@@ -81,6 +85,58 @@ func TestGroupsLeaveNothing(t *testing.T) {
 
 // allReports asks for all that is reported of rows.
 var allReports = Spec{Sampler: ir.Greedy, LogProb: ir.RawLogProb, TopN: 3, Rank: true, ListLogProbs: true}
+
+// TestGroupsTakeTunedTiles: what was tuned for the part of a GPU that a rank has, and a shard's shape, is what plans of groups take, in one
+// process and in several.
+func TestGroupsTakeTunedTiles(t *testing.T) {
+	f := openFake(t)
+	t.Setenv(cache.EnvDir, t.TempDir())
+	gpu, ok := f.GPU()
+	require.True(t, ok)
+	gpu.Multiprocessors /= 2
+	tile, err := tiling.ParseTile("m64n32k64s5c2")
+	require.NoError(t, err)
+	r := gen.Request{Arch: arch.SM90, Computation: ir.Computation{Chain: ir.Chain{Temperature: true}}, Batch: 16, Tile: tile,
+		Shape: ShardShape(ir.Shape{Vocab: 300, Hidden: 16}, ir.EvenSpans(300, 2))}
+	a, err := gen.Emit(r)
+	require.NoError(t, err)
+	require.NoError(t, autotune.OpenStore(cache.Open(cache.Options{}), nil).Put(&autotune.Entry{Schema: autotune.Schema, Key: autotune.NewKey(gpu, string(RowMajor), r),
+		Candidate: tile.String(), PTXSHA256: a.Manifest.PTXSHA256, Microseconds: 1}))
+	kernelsOf := func(cfg GroupConfig) (names []string, err error) {
+		g, err := OpenGroup(t.Context(), cfg)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { assert.NoError(t, g.Close()) }()
+		head, err := g.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 300*16), Hidden: 16}, Vocab: 300, Hidden: 16}, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { assert.NoError(t, head.Close()) }()
+		plan, err := head.Plan(t.Context(), Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: 16})
+		if err != nil {
+			return nil, err
+		}
+		defer func() { assert.NoError(t, plan.Close()) }()
+		return plan.Kernels(), nil
+	}
+	tuned := "fsgen_sm_90_m64n32k64s5c2_gumbel_temperature_exchange"
+	names, err := kernelsOf(GroupConfig{Devices: []string{"cuda:0", "cuda:0"}})
+	require.NoError(t, err)
+	require.Len(t, names, 4)
+	require.Equal(t, []string{tuned, tuned}, []string{names[1], names[3]})
+	var all errgroup.Group
+	for rank := range 2 {
+		all.Go(func() error {
+			names, err := kernelsOf(GroupConfig{Devices: []string{"cuda:0"}, Rank: rank, World: 2, Name: fmt.Sprintf("tuned-%d", os.Getpid()), JoinTimeout: 20 * time.Second})
+			if err == nil && (len(names) != 2 || names[1] != tuned) {
+				err = fmt.Errorf("rank %d has the kernels %v", rank, names)
+			}
+			return err
+		})
+	}
+	require.NoError(t, all.Wait())
+}
 
 // TestReportsTakePeers: what ranks report goes from memory to memory, and is refused by type where it cannot.
 func TestReportsTakePeers(t *testing.T) {

@@ -61,7 +61,7 @@ func (g *simGroup) healthy() error { return nil }
 func (g *simGroup) close() error   { return nil }
 
 func (g *simGroup) loadHead(ctx context.Context, w Weights, spans []ir.Span) (groupHeadBackend, error) {
-	h := &simGroupHead{group: g}
+	h := &simGroupHead{group: g, work: ShardShape(ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, spans), layout: w.Layout}
 	for _, span := range spans {
 		part, err := loadShard(ctx, g.dev, w, span)
 		if err != nil {
@@ -73,8 +73,10 @@ func (g *simGroup) loadHead(ctx context.Context, w Weights, spans []ir.Span) (gr
 }
 
 type simGroupHead struct {
-	group *simGroup
-	parts []*simHead
+	group  *simGroup
+	parts  []*simHead
+	work   ir.Shape // of the largest shard
+	layout Layout
 }
 
 func (h *simGroupHead) close() error { return nil }
@@ -83,6 +85,13 @@ func (h *simGroupHead) plan(ctx context.Context, spec Spec) (groupPlanBackend, e
 	p := &simGroupPlan{group: h.group, spec: spec, rows: recordRows(spec.MaxBatch)}
 	if spec.shard = ir.ShardExchange; h.group.transport != TransportPeer {
 		spec.shard = ir.ShardRecords
+	}
+	err := templates.Supports(spec.Computation())
+	if err != nil {
+		return nil, err
+	}
+	if spec.chosen, err = spec.chooseForRanks(h.group.dev.arch, h.work, h.layout, nil); err != nil {
+		return nil, err
 	}
 	h.group.dev.parsed = map[string]*sim.Program{}
 	defer func() { h.group.dev.parsed = nil }()

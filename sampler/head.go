@@ -160,7 +160,8 @@ type Spec struct {
 	// alone, and rows may stay undecided.
 	Further *gen.Artifact
 
-	shard ir.Shard // of a rank's plan
+	shard  ir.Shard   // of a rank's plan
+	chosen *rankTiles // by rank 0, for all; nil elsewhere
 }
 
 // Computation returns the computation of the spec.

@@ -71,11 +71,17 @@ func (s Spec) buckets(a arch.Arch, shape ir.Shape, layout Layout, t *tuner) ([]b
 		k, err := gen.Emit(r)
 		return []bucket{{s.Tile.Width(), autotune.Choice{Artifact: k, CTAs: s.CTAs}}}, refuseTile(err)
 	}
-	if s.Tuning == Untuned || s.Exhaustive { // an exhaustive kernel is not the one that was measured
+	if s.chosen != nil && s.chosen.Arch == a.Name {
+		return s.chosen.buckets(r, tiling.Widths(a, s.MaxBatch))
+	}
+	if s.untuned() {
 		t = nil
 	}
 	return t.chooseAll(r, tiling.Widths(a, s.MaxBatch))
 }
+
+// untuned reports whether a plan takes the default tiles. An exhaustive kernel is not the one that was measured.
+func (s Spec) untuned() bool { return s.Tuning == Untuned || s.Exhaustive }
 
 // refuseTile makes an *InputError of a tile that an architecture has not.
 func refuseTile(err error) error {

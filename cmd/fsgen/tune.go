@@ -15,6 +15,7 @@ import (
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/model"
+	"github.com/fsgen/fsgen/sampler"
 )
 
 var tuneCommand = &command{
@@ -23,6 +24,7 @@ var tuneCommand = &command{
 	examples: `  fsgen tune --model qwen3-8b
   fsgen tune --model qwen3-8b --batch 1,16,64 --transform bias,mask,temperature
   fsgen tune --model all --export h200.json
+  fsgen tune --model qwen3-8b --tp 4             for each of four ranks, as sample --tp 4 has them
   fsgen tune ls
 `,
 	setup: setupTune,
@@ -36,6 +38,7 @@ type tuning struct {
 	target
 	batch, transform, sampler, weights, device, export string
 	score, logSumExp, force, exhaustive                bool
+	tp                                                 int
 }
 
 func setupTune(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -49,6 +52,7 @@ func setupTune(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.BoolVar(&o.logSumExp, "logsumexp", false, "tune the kernels that write the log-sum-exp too")
 	f.StringVar(&o.weights, "weights", bench.RowMajor, "layout of the weights")
 	f.StringVar(&o.device, "device", "cuda", "cuda or cuda:N")
+	f.IntVar(&o.tp, "tp", 0, "tune for that many ranks that share the vocabulary: the largest shard, on what rank 0 has of its GPU")
 	f.BoolVar(&o.force, "force", false, "measure what has been measured before, too")
 	f.BoolVar(&o.exhaustive, "exhaustive", false, "measure every tile, not only those that the model of costs puts near its first")
 	f.StringVar(&o.export, "export", "", "FILE with a table to add what was found to")
@@ -72,12 +76,19 @@ func (o *tuning) run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	dev, err := openDevice(e, o.device)
+	device, ranks, err := o.place()
+	if err != nil {
+		return err
+	}
+	dev, err := openDevice(e, device)
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
 	e.release()
+	if configs, err = shardsOf(configs, dev, o.tp, ranks); err != nil {
+		return err
+	}
 	tuner := tune.New(dev)
 	var jobs []autotune.Job
 	for _, c := range configs {
@@ -88,6 +99,44 @@ func (o *tuning) run(ctx context.Context, e *env) error {
 		jobs = append(jobs, j)
 	}
 	return r.run(ctx, jobs, autotune.Options{Store: r.store, GPU: dev.Info().UUID, Force: o.force})
+}
+
+// place names the device that is tuned, that of rank 0 where there are ranks, and says how many of these it has.
+func (o *tuning) place() (device string, ranks int, err error) {
+	if o.tp == 0 {
+		return o.device, 1, nil
+	}
+	all, _, err := sampler.GroupDevices(o.device, o.tp)
+	if err != nil {
+		return "", 0, groupError(err)
+	}
+	for _, d := range all {
+		if d == all[0] {
+			ranks++
+		}
+	}
+	return all[0], ranks, nil
+}
+
+// shardsOf makes configurations those of the largest shard of some ranks, as many of which share the device.
+func shardsOf(configs []tune.Config, dev *sampler.Device, ranks, sharing int) ([]tune.Config, error) {
+	if ranks == 0 {
+		return configs, nil
+	}
+	gpu, ok := dev.GPU()
+	if !ok {
+		return nil, fmt.Errorf("device %s: nothing to tune: want a GPU", dev.Info().Name)
+	}
+	var out []tune.Config
+	for _, c := range configs {
+		c.Name = fmt.Sprintf("%s, 1 of %d ranks", c.Name, ranks)
+		c.Shape = sampler.ShardShape(c.Shape, ir.EvenSpans(c.Shape.Vocab, ranks))
+		if sharing > 1 {
+			c.Multiprocessors = max(gpu.Multiprocessors/sharing, 1)
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }
 
 // configs lists what to tune, before any device is needed.
@@ -115,6 +164,9 @@ func (o *tuning) configs(e *env) ([]tune.Config, error) {
 func (o *tuning) base() (c tune.Config, err error) {
 	if !gpuNames.MatchString(o.device) {
 		return c, usagef("--device: %q: want cuda or cuda:N, since there is nothing to tune elsewhere", o.device)
+	}
+	if o.changed("tp") && o.tp < 1 {
+		return c, usagef("--tp is %d: want 1 or more", o.tp)
 	}
 	if c.Computation.Chain, err = ir.ParseChain(o.transform); err != nil {
 		return c, usagef("--transform: %s", reason(err))

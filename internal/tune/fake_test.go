@@ -168,6 +168,28 @@ func TestTunedGridsReachTheDriver(t *testing.T) {
 	}
 }
 
+// TestPartsOfAGPU: what is tuned for a rank that shares its GPU is filed under the multiprocessors that it has, and takes no more CTAs.
+func TestPartsOfAGPU(t *testing.T) {
+	dev, _ := fakeDevice(t, tempered, 0)
+	cfg := Config{Shape: ir.Shape{Vocab: 900, Hidden: 68}, Computation: tempered, Layout: "rowmajor", Batches: []int{16}, Multiprocessors: 5}
+	j, err := New(dev).Job(cfg)
+	require.NoError(t, err)
+	assert.Equal(t, 5, j.Buckets[0].Key.Multiprocessors)
+	r, err := j.Open(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	_, err = r.Time(t.Context(), j.Buckets[0].Candidates[:1], 16, 1)
+	require.NoError(t, err)
+	launch := make([]byte, 4096)
+	control(t, "fake_last_launch", uintptr(unsafe.Pointer(&launch[0])))
+	assert.EqualValues(t, 5, binary.LittleEndian.Uint32(launch))
+	for _, n := range []int{-1, 133} {
+		cfg.Multiprocessors = n
+		_, err = New(dev).Job(cfg)
+		assert.ErrorContains(t, err, "has 132 multiprocessors")
+	}
+}
+
 // TestWrongTokensWhileTimingEndTheRun has the kernels go wrong when launches follow each other, which verifying alone
 // would not see.
 func TestWrongTokensWhileTimingEndTheRun(t *testing.T) {

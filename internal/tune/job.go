@@ -24,6 +24,8 @@ type Config struct {
 	Layout sampler.Layout
 	// Batches are batch sizes; the buckets that serve them are tuned. None means all buckets.
 	Batches []int
+	// Multiprocessors is how many of the GPU's launches take, one CTA each, as those of a rank do that shares the GPU with others; 0 for all.
+	Multiprocessors int
 	// Exhaustive measures every candidate, not only those of autotune.Shortlist.
 	Exhaustive bool
 }
@@ -51,6 +53,11 @@ func (t *Tuner) Job(cfg Config) (autotune.Job, error) {
 	gpu, ok := t.dev.GPU()
 	if !ok {
 		return autotune.Job{}, fmt.Errorf("device %s: nothing to tune: want a GPU", t.dev.Info().Name)
+	}
+	if n := cfg.Multiprocessors; n < 0 || n > gpu.Multiprocessors {
+		return autotune.Job{}, fmt.Errorf("device %s has %d multiprocessors: want at most as many, not %d", t.dev.Info().Name, gpu.Multiprocessors, n)
+	} else if n > 0 {
+		gpu.Multiprocessors = n
 	}
 	a, err := arch.Lookup(t.dev.Info().Arch)
 	if err != nil {

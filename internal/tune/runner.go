@@ -20,6 +20,7 @@ type runner struct {
 	computation ir.Computation // normalized
 	shape       ir.Shape
 	layout      sampler.Layout
+	part        int             // multiprocessors that launches take, 0 for all
 	small       *sampler.Head   // of smallShape
 	heads       []*sampler.Head // of the shape, copies of one another
 	watch       stopwatch       // nil on devices that have no time to measure
@@ -56,7 +57,7 @@ func (t *Tuner) newRunner(ctx context.Context, cfg Config, watch stopwatch) (*ru
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{tuner: t, dev: t.dev, arch: a, computation: cfg.Computation.Normalize(), shape: cfg.Shape, layout: cfg.Layout, watch: watch, sample: sampleOnce}
+	r := &runner{tuner: t, dev: t.dev, arch: a, computation: cfg.Computation.Normalize(), shape: cfg.Shape, layout: cfg.Layout, part: cfg.Multiprocessors, watch: watch, sample: sampleOnce}
 	if err := r.load(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -90,7 +91,14 @@ func weightBytes(s ir.Shape) uint64 { return 2 * uint64(s.Vocab) * uint64(s.Hidd
 
 func (r *runner) spec(c autotune.Candidate) sampler.Spec {
 	k := r.computation
-	return sampler.Spec{Chain: k.Chain, Sampler: k.Sampler, Score: k.Score, LogSumExp: k.LogSumExp, MaxBatch: r.batch(), Tile: c.Tile, CTAs: c.CTAs}
+	s := sampler.Spec{Chain: k.Chain, Sampler: k.Sampler, Score: k.Score, LogSumExp: k.LogSumExp, MaxBatch: r.batch(), Tile: c.Tile, CTAs: c.CTAs}
+	if r.part > 0 { // as launches of ranks side by side are (sampler.OpenGroup)
+		s.SerialLaunch = true
+		if s.CTAs == 0 {
+			s.CTAs = r.part
+		}
+	}
+	return s
 }
 
 func (r *runner) batch() int {
