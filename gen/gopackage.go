@@ -267,7 +267,11 @@ func (p *goPackage) launch() {
 	if p.m.Launch.Programmatic {
 		overlap = jen.Id("a").Dot("Overlap")
 	}
-	ctas := jen.Id("ctas").Op(":=").Id("k").Dot("CTAs").Call(jen.Int().Parens(jen.Id("a").Dot("Vocab")), jen.Int().Parens(jen.Id("a").Dot("Batch")))
+	rows := jen.Int().Parens(jen.Id("a").Dot("Vocab"))
+	if p.m.Shard != "" { // tiles begin at multiples of 32 ids; a rank without ids takes part all the same
+		rows = jen.Int().Parens(jen.Max(jen.Id("a").Dot("ShardCount").Op("+").Id("a").Dot("ShardStart").Op("%").Lit(32), jen.Lit(1)))
+	}
+	ctas := jen.Id("ctas").Op(":=").Id("k").Dot("CTAs").Call(rows, jen.Int().Parens(jen.Id("a").Dot("Batch")))
 	launch := func(kernel, ctas jen.Code) *jen.Statement {
 		return jen.Add(kernel).Dot("LaunchOn").Call(jen.Id("stream"), jen.Add(kernel).Dot("Config").Call(ctas, overlap), jen.Id("p"))
 	}

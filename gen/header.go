@@ -36,8 +36,8 @@ func noReports(m *manifest.Kernel) error {
 		return &RequestError{"format", "a kernel that reports likeliest tokens, listed ids or ranks has stages that headers and packages " +
 			"do not launch; use the PTX and its manifest", "h or go"}
 	}
-	if m.Shard != "" {
-		return &RequestError{"format", "a kernel of a shard takes ranks and memory that headers and packages know nothing of; use the PTX and its manifest", "h or go"}
+	if m.Join != nil || m.Gather != nil {
+		return &RequestError{"format", "a kernel of a shard that leaves its records to another stage takes what headers and packages do not launch; use the PTX and its manifest", "h or go"}
 	}
 	return nil
 }
@@ -58,8 +58,12 @@ type header struct {
 	Packed, GlobalMaps         bool
 	PackedRows, PackedCols     int
 	PackedRowBytes, PackedTail int
+	Peers                      *headerPeers // nil for kernels of the whole vocabulary
 	Functions                  []string
 }
+
+// headerPeers is the layout of what ranks exchange by.
+type headerPeers struct{ Rank, Timeout, Rows, Inboxes, FlagBytes, RecordBytes int }
 
 // headerArg is a member of the arguments' struct.
 type headerArg struct{ argument }
@@ -150,6 +154,10 @@ func newHeader(a *Artifact) *header {
 	if m.Param(manifest.Partials) != nil {
 		h.Partials, h.PartialBytes = manifest.Partials, m.PartialsBytes(1, 1)
 		h.Functions = append(h.Functions, manifest.Partials+"_bytes")
+	}
+	if m.Shard != "" {
+		h.Peers = &headerPeers{manifest.PeerRank, manifest.PeerTimeout, manifest.PeerRows, manifest.PeerInboxes, manifest.PeerFlagBytes, m.RecordBytes(1)}
+		h.Functions = append(h.Functions, "peer_table_bytes", "inbox_bytes", "peer_table")
 	}
 	if h.Packed {
 		h.Functions = append(h.Functions, "packed_bytes", "pack")

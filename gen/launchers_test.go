@@ -24,7 +24,7 @@ import (
 )
 
 // launched are kernels that between them have every part of headers and packages: one CTA and a cluster, tensor maps, addresses
-// of them and packed weights, scratch, all inputs, a second stage, further passes, both architectures.
+// of them and packed weights, scratch, all inputs, a second stage, further passes, ranks, both architectures.
 func launched(t *testing.T) []*Artifact {
 	t.Helper()
 	cluster, packed, sm100 := request(128, "bias=rows,mask,temperature"), request(64, "temperature"), request(16, "none")
@@ -37,8 +37,10 @@ func launched(t *testing.T) []*Artifact {
 	narrow.Computation.Truncation, narrow.Computation.LogProb, narrow.Computation.Slots = ir.Truncation{TopK: true, TopP: true}, ir.ProcessedLogProb, true
 	further := narrow
 	further.Options.Further = true
+	shard := request(8, "temperature")
+	shard.Computation.Shard, shard.Computation.LogSumExp = ir.ShardExchange, true
 	var out []*Artifact
-	for _, r := range []Request{request(16, "temperature"), cluster, packed, global, narrow, further, sm100} {
+	for _, r := range []Request{request(16, "temperature"), cluster, packed, global, narrow, further, shard, sm100} {
 		a, err := Emit(r)
 		require.NoError(t, err)
 		out = append(out, a)
@@ -187,7 +189,7 @@ func TestBothLaunchersLaunchTheSame(t *testing.T) {
 	library := cfake.Build(t, source)
 	dir := t.TempDir()
 	writeModule(t, dir)
-	artifacts := launched(t)[1:6] // the fake is a GPU of compute capability 9.0
+	artifacts := launched(t)[1:7] // the fake is a GPU of compute capability 9.0
 	for _, a := range artifacts {
 		pkg, err := GoPackage(a, a.Name())
 		require.NoError(t, err)
@@ -297,9 +299,34 @@ int main(void)
 			if (i != 12) /* whether tensor maps are aligned: C99 does not align them */
 				printf("%u: %x\n", i, last[i]);
 	}
-	if (strcmp(fsgen_error(CUDA_ERROR_INVALID_VALUE), "invalid argument")) return 7;
+` + cTables(m) + `	if (strcmp(fsgen_error(CUDA_ERROR_INVALID_VALUE), "invalid argument")) return 7;
 	return fsgen_unload(&kernel) == CUDA_SUCCESS ? 0 : 8;
 }
+`
+}
+
+// cTables and goTables print the table of a rank of three, and how large an inbox is, where the kernel has peers.
+func cTables(m *manifest.Kernel) string {
+	if m.Shard == "" {
+		return ""
+	}
+	return `	{
+		unsigned char table[512];
+		const CUdeviceptr inboxes[3] = {1 << 20, 2 << 20, 3 << 20};
+		fsgen_peer_table(table, 3, 1, 16, 5000000000u, inboxes);
+		for (i = 0; i < fsgen_peer_table_bytes(3); i++)
+			printf("%02x", table[i]);
+		printf(" %u\n", (unsigned int)fsgen_inbox_bytes(16, 3));
+	}
+`
+}
+
+func goTables(m *manifest.Kernel) (imports, code string) {
+	if m.Shard == "" {
+		return "", ""
+	}
+	return "\t\"github.com/fsgen/fsgen/manifest\"\n", `	table := manifest.PeerTable{World: 3, Rank: 1, Rows: 16, Timeout: 5e9, Inboxes: []uint64{1 << 20, 2 << 20, 3 << 20}}
+	fmt.Printf("%x %d\n", table.Encode(), k.Manifest.InboxBytes(16, 3))
 `
 }
 
@@ -319,6 +346,7 @@ func goProgram(a *Artifact) string {
 	if m.Launch.Programmatic {
 		overlap = "\targs.Overlap = true\n"
 	}
+	imports, tables := goTables(m)
 	return `package main
 
 import (
@@ -331,7 +359,7 @@ import (
 
 	kernel "example.com/kernels/` + a.Name() + `"
 	"github.com/fsgen/fsgen/driver"
-)
+` + imports + `)
 
 var last [1024]uint32
 
@@ -372,7 +400,7 @@ func main() {
 			}
 		}
 	}
-	check(k.Close())
+` + tables + `	check(k.Close())
 }
 `
 }

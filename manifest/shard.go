@@ -1,6 +1,9 @@
 package manifest
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Parameters of kernels that have a part of the vocabulary: where they leave their records; the records of all ranks, which the stage
 // Join joins; and the table by which ranks exchange them.
@@ -52,6 +55,29 @@ func PeerReports(world int) int { return PeerInboxes + 8*world }
 
 // PeerTableBytes is the size of a rank's table.
 func PeerTableBytes(world int) int { return PeerReports(world) + 8 }
+
+// PeerTable is what a rank's table holds at first.
+type PeerTable struct {
+	World, Rank int
+	Rows        int      // PeerRows
+	Timeout     uint64   // PeerTimeout, nanoseconds
+	Inboxes     []uint64 // of all ranks
+	Reports     int      // PeerReports: Kernel.ReportStart, or 0 where nothing is reported
+}
+
+// Encode lays the table out, for the rank's device memory.
+func (t PeerTable) Encode() []byte {
+	raw, le := make([]byte, PeerTableBytes(t.World)), binary.LittleEndian
+	le.PutUint32(raw[PeerWorld:], uint32(t.World))
+	le.PutUint32(raw[PeerRank:], uint32(t.Rank))
+	le.PutUint64(raw[PeerTimeout:], t.Timeout)
+	le.PutUint32(raw[PeerRows:], uint32(t.Rows))
+	for i, inbox := range t.Inboxes {
+		le.PutUint64(raw[PeerInboxes+8*i:], inbox)
+	}
+	le.PutUint64(raw[PeerReports(t.World):], uint64(t.Reports))
+	return raw
+}
 
 // PeerFlagBytes is a flag, a u32 in a line of memory of its own.
 const PeerFlagBytes = 128

@@ -84,11 +84,11 @@ func (r *cudaRank) fill(c *rankChannel, at, size, reports int, timeout time.Dura
 	if c.own, err = r.dev.ctx.Alloc(uint64(aligned(manifest.PeerTableBytes(c.world)) + c.bytes())); err != nil {
 		return err
 	}
-	t := peerTable{world: c.world, rank: c.rank, rows: c.rows, timeout: uint64(timeout.Nanoseconds()), reports: reports}
+	t := manifest.PeerTable{World: c.world, Rank: c.rank, Rows: c.rows, Timeout: uint64(timeout.Nanoseconds()), Reports: reports}
 	for _, arena := range r.reach {
-		t.inboxes = append(t.inboxes, uint64(arena)+uint64(at))
+		t.Inboxes = append(t.Inboxes, uint64(arena)+uint64(at))
 	}
-	return c.own.Upload(0, t.encode())
+	return c.own.Upload(0, t.Encode())
 }
 
 func (g *cudaGroup) closeChannels(all []*rankChannel) error {

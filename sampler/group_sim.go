@@ -2,7 +2,6 @@ package sampler
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -137,11 +136,11 @@ func (p *simGroupPlan) connect() {
 		p.inboxes, p.tables = append(p.inboxes, inbox), append(p.tables, table)
 	}
 	for rank, table := range p.tables {
-		t := peerTable{world: world, rank: rank, timeout: p.group.patience, rows: p.rows, reports: p.parts[0].buckets[0].Artifact.Manifest.ReportStart(p.rows, world)}
+		t := manifest.PeerTable{World: world, Rank: rank, Timeout: p.group.patience, Rows: p.rows, Reports: p.parts[0].buckets[0].Artifact.Manifest.ReportStart(p.rows, world)}
 		for _, inbox := range p.inboxes {
-			t.inboxes = append(t.inboxes, inbox.Addr)
+			t.Inboxes = append(t.Inboxes, inbox.Addr)
 		}
-		table.Write(0, t.encode())
+		table.Write(0, t.Encode())
 	}
 }
 
@@ -393,26 +392,4 @@ func (p *simGroupPlan) gather(ctx context.Context, b *batch) (out []*Result, err
 		out = append(out, res)
 	}
 	return out, nil
-}
-
-// peerTable is what a rank's table holds at first.
-type peerTable struct {
-	world, rank, rows int
-	timeout           uint64
-	inboxes           []uint64
-	reports           int // where they begin in an inbox
-}
-
-func (t peerTable) encode() []byte {
-	raw := make([]byte, manifest.PeerTableBytes(t.world))
-	le := binary.LittleEndian
-	le.PutUint32(raw[manifest.PeerWorld:], uint32(t.world))
-	le.PutUint32(raw[manifest.PeerRank:], uint32(t.rank))
-	le.PutUint64(raw[manifest.PeerTimeout:], t.timeout)
-	le.PutUint32(raw[manifest.PeerRows:], uint32(t.rows))
-	for i, inbox := range t.inboxes {
-		le.PutUint64(raw[manifest.PeerInboxes+8*i:], inbox)
-	}
-	le.PutUint64(raw[manifest.PeerReports(t.world):], uint64(t.reports))
-	return raw
 }
