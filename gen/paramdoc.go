@@ -88,6 +88,7 @@ var paramDocs = map[string]string{
 	templates.ParamTopCounts:         "keys listed of every row",
 	templates.ParamTopFloors:         "key from which a further pass over a row lists",
 	templates.ParamTopKeys:           "keys of the likeliest tokens of every row",
+	templates.ParamSentTopKeys:       "keys of a rank's likeliest tokens, in falling order, and then of those of all ranks",
 	templates.ParamTopPass:           "0; another number for a launch over the same rows again, which goes on where the one before left tokens undecided",
 	templates.ParamTopIDs:            "likeliest tokens of every row, in order; -1 for none, -2 for undecided",
 	templates.ParamTopLogProbs:       "their log-probabilities, -inf for none",
