@@ -235,7 +235,7 @@ func (p *cudaGroupPlan) sample(ctx context.Context, b *batch) ([]*Result, error)
 	}
 	for passes := 1; ; passes++ {
 		out, err := p.decide(ctx, b, layouts, passes-1)
-		if err != nil || p.spec.TopN == 0 && !p.spec.ListLogProbs && !p.spec.Rank {
+		if err != nil || out != nil && !p.reports() {
 			return out, err
 		}
 		if out, err = p.report(ctx, b, layouts, passes-1); err != nil {
@@ -252,43 +252,37 @@ func (p *cudaGroupPlan) sample(ctx context.Context, b *batch) ([]*Result, error)
 	}
 }
 
-// decide makes passes until no row is undecided.
+// reports reports whether anything is reported of rows beside what their tokens come with.
+func (p *cudaGroupPlan) reports() bool { return p.spec.TopN > 0 || p.spec.ListLogProbs || p.spec.Rank }
+
+// decide makes passes until no row is undecided, and says what came of them; nothing yet where one pass is enough.
 func (p *cudaGroupPlan) decide(ctx context.Context, b *batch, layouts []layout, topPass int) ([]*Result, error) {
 	for pass := 1; ; pass++ {
-		if err := p.pass(ctx, b, layouts, pass, topPass); err != nil {
+		err := p.together(b, layouts, topPass, launchSteps, func(s *slot, a *DeviceArgs, step int) error {
+			return s.launch.rankStep(s.stream.Handle(), a, pass == 1, step)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := p.gather(ctx, b); err != nil || p.parts[0].further == nil {
 			return nil, err
 		}
 		out, err := p.results(ctx, b, layouts)
-		if err != nil || p.parts[0].further == nil || pass == mostPasses || !slices.Contains(out[0].Status, ir.StatusUndecided) {
+		if err != nil || pass == mostPasses || !slices.Contains(out[0].Status, ir.StatusUndecided) {
 			return out, err
 		}
 	}
 }
 
-// pass makes a pass of a call on all ranks, the first or one for the rows that are undecided: these are the same on all.
-func (p *cudaGroupPlan) pass(ctx context.Context, b *batch, layouts []layout, pass, topPass int) error {
-	err := p.together(b, layouts, topPass, launchSteps, func(s *slot, a *DeviceArgs, step int) error {
-		return s.launch.rankStep(s.stream.Handle(), a, pass == 1, step)
-	})
-	if err != nil {
-		return err
-	}
-	if err := p.gather(ctx, b); err != nil {
-		return err
-	}
-	return p.fetch(layouts)
-}
-
-// report makes the steps on all ranks that report of rows which are decided.
+// report makes the steps on all ranks that report of rows which are decided, if there are any, and says what came of the call.
 func (p *cudaGroupPlan) report(ctx context.Context, b *batch, layouts []layout, topPass int) ([]*Result, error) {
-	err := p.together(b, layouts, topPass, reportSteps, func(s *slot, a *DeviceArgs, step int) error {
-		return s.launch.reportStep(s.stream.Handle(), a, step)
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := p.fetch(layouts); err != nil {
-		return nil, err
+	if p.reports() {
+		err := p.together(b, layouts, topPass, reportSteps, func(s *slot, a *DeviceArgs, step int) error {
+			return s.launch.reportStep(s.stream.Handle(), a, step)
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return p.results(ctx, b, layouts)
 }
@@ -307,18 +301,13 @@ func (p *cudaGroupPlan) together(b *batch, layouts []layout, topPass, steps int,
 	return nil
 }
 
-// fetch enqueues the copies of results.
-func (p *cudaGroupPlan) fetch(layouts []layout) error {
+// results copies what every rank has come to, and waits for it.
+func (p *cudaGroupPlan) results(ctx context.Context, b *batch, layouts []layout) (out []*Result, err error) {
 	for i, s := range p.slots {
 		if err := s.fetch(layouts[i]); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
-}
-
-// results waits for every rank.
-func (p *cudaGroupPlan) results(ctx context.Context, b *batch, layouts []layout) (out []*Result, err error) {
 	for i, s := range p.slots {
 		if err := s.stream.Synchronize(ctx); err != nil {
 			return nil, err

@@ -20,6 +20,8 @@ import (
 	"github.com/fsgen/fsgen/internal/nccl"
 	"github.com/fsgen/fsgen/internal/rendezvous"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/manifest"
+	"github.com/fsgen/fsgen/templates"
 	"github.com/fsgen/fsgen/tiling"
 )
 
@@ -136,6 +138,46 @@ func TestGroupsTakeTunedTiles(t *testing.T) {
 		})
 	}
 	require.NoError(t, all.Wait())
+}
+
+// TestRankLaunchesOfReports: a launch of a rank has the stages that exchange what it reports, if it is asked for.
+func TestRankLaunchesOfReports(t *testing.T) {
+	f := openFake(t)
+	g, err := OpenGroup(t.Context(), GroupConfig{Devices: []string{"cuda:0", "cuda:0"}})
+	require.NoError(t, err)
+	head, err := g.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 300*16), Hidden: 16}, Vocab: 300, Hidden: 16}, nil)
+	require.NoError(t, err)
+	spec := allReports
+	spec.MaxBatch = 8
+	plan, err := head.Plan(t.Context(), spec)
+	require.NoError(t, err)
+	launchers, err := plan.NewLaunchers(t.Context())
+	require.NoError(t, err)
+	require.Len(t, launchers, 2)
+	args := &DeviceArgs{Batch: 5, Hidden: 1 << 20, Tokens: 2 << 20, Status: 3 << 20, LogProbs: 4 << 20, TopIDs: 5 << 20, TopLogProbs: 6 << 20}
+	for _, c := range []struct {
+		lists, launches int
+		ranks           uint64
+	}{{0, 4, 0}, {2, 6, 0}, {2, 8, 7 << 20}} {
+		args.ListLength, args.ListIDs, args.ListLogProbs, args.Ranks = c.lists, 8<<20, 9<<20, c.ranks
+		before := f.calls("cuLaunchKernelEx")
+		require.NoError(t, launchers[1].Launch(0, args))
+		require.Equal(t, c.launches, f.calls("cuLaunchKernelEx")-before)
+	}
+	l := launchers[1]
+	gathered := f.paramOf(l.plan.ranks.stages[manifest.RanksGatherStage], templates.ParamRanks)
+	require.EqualValues(t, args.Ranks, gathered)
+	for _, array := range []string{manifest.SentTopKeys, manifest.TopKeys} {
+		_, all := l.plan.spaceBytes(l.rows)
+		require.Less(t, uint64(l.reports(array)-l.space.Ptr()), uint64(all), array)
+	}
+	require.Zero(t, f.last().programmatic, "ranks that share a GPU take turns")
+	for _, l := range launchers {
+		require.NoError(t, l.Close())
+	}
+	require.NoError(t, plan.Close())
+	require.NoError(t, head.Close())
+	require.NoError(t, g.Close())
 }
 
 // TestReportsTakePeers: what ranks report goes from memory to memory, and is refused by type where it cannot.

@@ -329,9 +329,14 @@ func (p *GroupPlan) Close() error { return p.open.close(p.b.close) }
 // agree holds what the ranks of this process came to against one another.
 func agree(all []*Result) error {
 	for rank, r := range all[1:] {
-		for row, t := range r.Tokens {
-			if s := all[0].Tokens[row]; s != t {
-				return fmt.Errorf("sampler: BUG: row %d: rank 0 has token %d, the rank %d after it %d", row, s, rank+1, t)
+		for _, x := range []struct {
+			name        string
+			first, mine []int32
+		}{{"tokens", all[0].Tokens, r.Tokens}, {"ranks", all[0].Ranks, r.Ranks}, {"likeliest tokens", all[0].TopIDs, r.TopIDs}} {
+			for i, t := range x.mine {
+				if s := x.first[i]; s != t {
+					return fmt.Errorf("sampler: BUG: %s, number %d: rank 0 has %d, the rank %d after it %d", x.name, i, s, rank+1, t)
+				}
 			}
 		}
 	}
