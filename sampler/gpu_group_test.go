@@ -3,15 +3,12 @@
 package sampler
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,15 +16,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fsgen/fsgen/driver"
-	"github.com/fsgen/fsgen/internal/cfake"
 	"github.com/fsgen/fsgen/ir"
 )
 
-// virtual are n ranks on the first GPU.
-func virtual(n int) []string {
-	devices := make([]string, n)
+// ranksOn are the devices of n ranks, in turn on as many GPUs as FSGEN_GPUS says: on one, unless said.
+func ranksOn(t testing.TB, n int) []string {
+	devices, gpus := make([]string, n), fromEnv(t, "FSGEN_GPUS", 1)
 	for i := range devices {
-		devices[i] = CUDA
+		devices[i] = fmt.Sprintf("%s:%d", CUDA, i%gpus)
 	}
 	return devices
 }
@@ -58,7 +54,7 @@ func fromEnv(t testing.TB, name string, usual int) int {
 	return n
 }
 
-// TestGPUVirtualRanks holds ranks on one GPU to the GPU alone, over FSGEN_GROUP_ROWS rows (100,000) of all samplers for each number
+// TestGPUVirtualRanks holds ranks on one GPU, or on several, to one alone, over FSGEN_GROUP_ROWS rows (100,000) of all samplers for each number
 // of ranks.
 func TestGPUVirtualRanks(t *testing.T) {
 	gpu(t)
@@ -78,8 +74,8 @@ func TestGPUVirtualRanks(t *testing.T) {
 				if n == 3 && spec.Sampler != ir.Grouped {
 					spans = []ir.Span{{Start: 0, Count: 20000}, {Start: 20000, Count: 0}, {Start: 20000, Count: 12001}}
 				}
-				whole := gpuGroup(t, GroupConfig{Devices: virtual(1)}, weights, nil, spec)
-				plan := gpuGroup(t, GroupConfig{Devices: virtual(n), ExchangeBytes: 256 << 20}, w, spans, spec)
+				whole := gpuGroup(t, GroupConfig{Devices: ranksOn(t, 1)}, weights, nil, spec)
+				plan := gpuGroup(t, GroupConfig{Devices: ranksOn(t, n), ExchangeBytes: 256 << 20}, w, spans, spec)
 				require.Equal(t, TransportPeer, plan.h.g.Info().Transport)
 				for call := range calls {
 					rows, h := c.rows(rng, vocab, batch-call%3), normals(rng, (batch-call%3)*hidden, 1)
@@ -106,10 +102,10 @@ func TestGPUGroupByHost(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			rows, h := c.rows(rng, vocab, batch), normals(rng, batch*hidden, 1)
-			want, err := gpuGroup(t, GroupConfig{Devices: virtual(1)}, weights, nil, c.spec).Sample(t.Context(), h, rows)
+			want, err := gpuGroup(t, GroupConfig{Devices: ranksOn(t, 1)}, weights, nil, c.spec).Sample(t.Context(), h, rows)
 			require.NoError(t, err)
 			for _, n := range []int{2, 3, 4} {
-				got, err := gpuGroup(t, GroupConfig{Devices: virtual(n), Transport: TransportHost}, weights, nil, c.spec).Sample(t.Context(), h, rows)
+				got, err := gpuGroup(t, GroupConfig{Devices: ranksOn(t, n), Transport: TransportHost}, weights, nil, c.spec).Sample(t.Context(), h, rows)
 				require.NoError(t, err)
 				requireSame(t, want, got, fmt.Sprintf("%d ranks", n))
 			}
@@ -176,7 +172,7 @@ func TestGPUGroupSoak(t *testing.T) {
 	rounds, n := fromEnv(t, "FSGEN_SOAK_ROUNDS", 5000), fromEnv(t, "FSGEN_SOAK_RANKS", 2)
 	const vocab, hidden, batch = 4096, 64, 16
 	weights := Weights{Source: Matrix{Data: normals(rand.New(rand.NewPCG(1, 8)), vocab*hidden, 0.3), Hidden: hidden}, Vocab: vocab, Hidden: hidden}
-	plan := gpuGroup(t, GroupConfig{Devices: virtual(n)}, weights, nil, Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch})
+	plan := gpuGroup(t, GroupConfig{Devices: ranksOn(t, n)}, weights, nil, Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch})
 	ranks := rankLaunches(t, plan, batch)
 	const looks = 64 // launches between looks at the results
 	before := uint64(0)
@@ -237,7 +233,7 @@ func TestGPUGroupReplays(t *testing.T) {
 	gpu(t)
 	const vocab, hidden, batch, replays = 4096, 64, 16, 300
 	weights := Weights{Source: Matrix{Data: normals(rand.New(rand.NewPCG(1, 9)), vocab*hidden, 0.3), Hidden: hidden}, Vocab: vocab, Hidden: hidden}
-	plan := gpuGroup(t, GroupConfig{Devices: virtual(2)}, weights, nil, Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch})
+	plan := gpuGroup(t, GroupConfig{Devices: ranksOn(t, 2)}, weights, nil, Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch})
 	eager, replayed := rankLaunches(t, plan, batch), rankLaunches(t, plan, batch)
 	var graphs []*driver.GraphExec
 	for _, r := range replayed {
@@ -274,7 +270,7 @@ func TestGPUGroupRankNeverComes(t *testing.T) {
 	gpu(t)
 	const vocab, hidden, batch = 4096, 64, 16
 	weights := Weights{Source: Matrix{Data: normals(rand.New(rand.NewPCG(1, 10)), vocab*hidden, 0.3), Hidden: hidden}, Vocab: vocab, Hidden: hidden}
-	plan := gpuGroup(t, GroupConfig{Devices: virtual(2), Timeout: 200 * time.Millisecond}, weights, nil, Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch})
+	plan := gpuGroup(t, GroupConfig{Devices: ranksOn(t, 2), Timeout: 200 * time.Millisecond}, weights, nil, Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch})
 	r := rankLaunches(t, plan, batch)[1]
 	require.NoError(t, r.l.Peers())
 	for range 2 {
@@ -290,119 +286,6 @@ func TestGPUGroupRankNeverComes(t *testing.T) {
 		require.ErrorAs(t, r.l.Peers(), &missing)
 		require.Equal(t, &PeerError{Missing: []int{0}, World: 2, Rank: 1, Epoch: 1, Timeout: 200 * time.Millisecond}, missing)
 	}
-}
-
-const (
-	envGroupChild = "FSGEN_TEST_GROUP" // the name of the group of a process that a test has started
-	envGroupRank  = "FSGEN_TEST_GROUP_RANK"
-	groupWorld    = 3
-)
-
-// childPlan is a rank's plan in a process of its own.
-func childPlan(t testing.TB, name string, rank int, timeout time.Duration, transport Transport) (*GroupPlan, []uint16, Rows) {
-	const vocab, hidden, batch = 8192, 64, 32
-	rng := rand.New(rand.NewPCG(1, 11))
-	weights := Weights{Source: Matrix{Data: normals(rng, vocab*hidden, 0.3), Hidden: hidden}, Vocab: vocab, Hidden: hidden}
-	h := normals(rng, batch*hidden, 1)
-	plan := gpuGroup(t, GroupConfig{Devices: []string{CUDA}, World: groupWorld, Rank: rank, Name: name, Timeout: timeout, Transport: transport}, weights, nil,
-		Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch})
-	return plan, h, seeded(rng, batch)
-}
-
-// TestGPUGroupChild is a rank in a process that another test has started: it samples until it is killed, or its group ends.
-func TestGPUGroupChild(t *testing.T) {
-	name := os.Getenv(envGroupChild)
-	if name == "" {
-		t.Skip("it is for processes that other tests start")
-	}
-	rank, transport, _ := strings.Cut(os.Getenv(envGroupRank), " ")
-	n, err := strconv.Atoi(rank)
-	require.NoError(t, err)
-	g, h, rows := childPlan(t, name, n, 3*time.Second, Transport(transport))
-	fmt.Println("transport", g.h.g.Info().Transport, g.h.g.Info().Why)
-	for {
-		res, err := g.Sample(t.Context(), h, rows)
-		if err != nil {
-			fmt.Println("error", strings.ReplaceAll(err.Error(), "\n", " "))
-			os.Exit(0) // the group is of no use any more
-		}
-		fmt.Println("tokens", res.Tokens)
-	}
-}
-
-// child is a process with a rank.
-type child struct {
-	cmd   *exec.Cmd
-	lines *bufio.Scanner
-}
-
-func startChild(t *testing.T, name string, rank int, transport Transport) *child {
-	cmd := exec.Command(os.Args[0], "-test.run=^TestGPUGroupChild$", "-test.v")
-	cmd.Env = append(os.Environ(), envGroupChild+"="+name, fmt.Sprintf("%s=%d %s", envGroupRank, rank, transport), cfake.RequireEnv+"=")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
-	return &child{cmd, bufio.NewScanner(out)}
-}
-
-// next is the next line with a prefix.
-func (c *child) next(prefix string) (string, error) {
-	for c.lines.Scan() {
-		if line := c.lines.Text(); strings.HasPrefix(line, prefix) {
-			return strings.TrimPrefix(line, prefix+" "), nil
-		} else if strings.HasPrefix(line, "error") {
-			return "", errors.New(line)
-		}
-	}
-	return "", fmt.Errorf("the process ended before %q: %v", prefix, c.lines.Err())
-}
-
-// TestGPUGroupProcesses has three processes on one GPU sample together, over one another's memory and over the host, and then kills
-// one: the others say which, in time.
-func TestGPUGroupProcesses(t *testing.T) {
-	dev := gpu(t)
-	for _, transport := range []Transport{TransportPeer, TransportHost} {
-		name := fmt.Sprintf("fsgen-test-%d-%s", os.Getpid(), transport)
-		var all []*child
-		for rank := range groupWorld {
-			all = append(all, startChild(t, name, rank, transport))
-		}
-		want := childTokens(t, dev)
-		for rank, c := range all {
-			line, err := c.next("transport")
-			require.NoError(t, err, "rank %d", rank)
-			t.Log("rank", rank, line)
-			for range 5 {
-				line, err := c.next("tokens")
-				require.NoError(t, err, "rank %d", rank)
-				require.Equal(t, want, line, "rank %d", rank)
-			}
-		}
-		require.NoError(t, all[1].cmd.Process.Kill())
-		killed := time.Now()
-		for _, rank := range []int{0, 2} {
-			for {
-				if _, err := all[rank].next("tokens"); err != nil {
-					t.Logf("rank %d after %v: %v", rank, time.Since(killed), err)
-					require.Regexp(t, "rank 1", err.Error())
-					break
-				}
-			}
-			require.Less(t, time.Since(killed), 20*time.Second)
-		}
-	}
-}
-
-// childTokens is what one GPU comes to.
-func childTokens(t *testing.T, dev *Device) string {
-	const vocab, hidden, batch = 8192, 64, 32
-	rng := rand.New(rand.NewPCG(1, 11))
-	w := normals(rng, vocab*hidden, 0.3)
-	p := &problem{v: vocab, d: hidden, n: batch, w: w, h: normals(rng, batch*hidden, 1)}
-	p.rows = seeded(rng, batch)
-	return fmt.Sprint(p.sample(t, dev, Spec{Chain: ir.Chain{Temperature: true}, MaxBatch: batch}).Tokens)
 }
 
 // TestGPUExchangeTime prints what the exchange adds to a launch, with FSGEN_TIME set: two ranks on one GPU that exchange, against the
@@ -440,7 +323,7 @@ func timeExchange(t *testing.T, n, batch int, w Weights, spec Spec) {
 	t.Run(fmt.Sprintf("%d ranks, batch %d, %s", n, batch, spec.Computation().Extras()), func(t *testing.T) {
 		var plans []*GroupPlan
 		for _, transport := range []Transport{TransportHost, TransportPeer} {
-			plans = append(plans, gpuGroup(t, GroupConfig{Devices: virtual(n), Transport: transport}, w, nil, spec))
+			plans = append(plans, gpuGroup(t, GroupConfig{Devices: ranksOn(t, n), Transport: transport}, w, nil, spec))
 		}
 		// Single launches are what an exchange adds to the slower rank. In a row of launches it also has ranks go in step, which share one
 		// memory: whoever is done early leaves it to the others, whose part of the multiprocessors cannot fill it.

@@ -29,7 +29,7 @@ func (p *probe) drawnRow(kind ir.Draws, times int, t float32) (pr *problem, prob
 // drawn counts a cell of each row's draws.
 func (p *probe) drawn(ctx context.Context, name string, pr *problem, prob []float64, cellOf func(draws []int32) int) error {
 	cells := newCells(name, prob)
-	err := p.results(ctx, pr, p.share(50, 8), func(stream int) func(*sampler.Result) {
+	err := p.results(ctx, pr, p.share(10, 8), func(stream int) func(*sampler.Result) {
 		return func(got *sampler.Result) {
 			for b := range got.Tokens {
 				draws := slices.Repeat([]int32{ir.NoToken}, pr.spec.MaxDraws) // where there are none

@@ -39,7 +39,7 @@ func (p *probe) levels(sd float32) ([]float32, []float64) {
 // follows judges draws of a problem's first row against a distribution.
 func (p *probe) follows(ctx context.Context, name string, pr *problem, prob []float64) error {
 	cells := newCells(name, prob)
-	err := p.draws(ctx, pr, p.share(50, 8), func(worker int) func(token int32) {
+	err := p.draws(ctx, pr, p.share(10, 8), func(worker int) func(token int32) {
 		return func(token int32) { cells[worker].add(int(token)) }
 	})
 	if err != nil {

@@ -104,7 +104,7 @@ func truncatedAmongMany(ctx context.Context, p *probe) error {
 		}
 		pr := f.on(plantOne(f.spec(), row))
 		cells := newCells(f.filters+" among many", append(f.distribution(exact, false), 0))
-		err := p.draws(ctx, pr, p.share(100, 20), func(worker int) func(token int32) {
+		err := p.draws(ctx, pr, p.share(10, 20), func(worker int) func(token int32) {
 			return func(token int32) {
 				i, likely := cellOf[token]
 				if !likely {
