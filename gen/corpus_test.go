@@ -124,8 +124,9 @@ func (c corpus) sorted() []variant {
 }
 
 // presetCorpus is every model with every set of transforms at every batch size. Models that treat their logits alike differ
-// in their shape alone, on which no kernel depends: the first of them meets all transforms at all sizes, the others each
-// transform and each size, but a fifth of the pairs. In short mode there are only the first ones, at two sizes.
+// in their shape alone, on which no kernel depends: the first of all meets all transforms at all sizes, the first of those that scale or
+// cap their logits each transform and each size, but a third of the pairs, and the others a fifth. In short mode there are
+// only the first ones, at two sizes.
 var presetCorpus = sync.OnceValues(func() (corpus, error) {
 	var rs []Request
 	alike := map[[2]float64]int{}
@@ -133,9 +134,13 @@ var presetCorpus = sync.OnceValues(func() (corpus, error) {
 		key := [2]float64{p.Scale, p.Softcap}
 		nth := alike[key]
 		alike[key]++
+		part := 5
+		if nth == 0 {
+			part = 1 + 2*min(len(alike)-1, 1)
+		}
 		for i, c := range computations {
 			for j, batch := range batches {
-				if nth > 0 && (testing.Short() || (i+j+nth)%5 != 0) || testing.Short() && batch != 16 && batch != 256 {
+				if testing.Short() && (nth > 0 || batch != 16 && batch != 256) || !testing.Short() && (i+j+nth)%part != 0 {
 					continue
 				}
 				for _, a := range arch.All() {
