@@ -13,6 +13,11 @@ FUZZTIME ?= 10s
 TOOLS := .tools
 GO ?= go
 
+# Tests emit, parse and simulate thousands of kernels, of which little is kept: a third of their time is the collector's, unless it
+# may come less often.
+export GOGC ?= 400
+export GOMEMLIMIT ?= 4GiB
+
 # Where goroutines meet, under the race detector: whole packages, and of those that it slows most the tests that share work.
 RACE := ./driver ./sampler ./internal/cache ./internal/rendezvous ./autotune
 # What only runs kernels on the simulators, which ./sim covers.

@@ -20,7 +20,7 @@ const (
 // Comments after // are kept where they precede a statement or end its line; others, and those between /* and */, are
 // dropped. The first mistake ends parsing with an *Error that names line and column.
 func Parse(text string) (m *Module, err error) {
-	p := &parser{lex: lexer{src: text, line: 1}, m: &Module{}, top: newScope(nil), funcs: map[string]*Func{}}
+	p := &parser{lex: lexer{src: text, line: 1}, m: &Module{}, top: newScope(nil), funcs: map[string]*Func{}, forms: map[string][]isa.Form{}}
 	p.top.depth = -1 // a function's own block has depth 0
 	defer func() {
 		switch r := recover().(type) {
@@ -49,7 +49,9 @@ type parser struct {
 	regs  int
 	noted *Instr // the instruction that a comment on its last line belongs to
 	calls []call
-	alias map[*Label]*Label // labels that a block refers to, by those of the block around it
+	alias map[*Label]*Label     // labels that a block refers to, by those of the block around it
+	forms map[string][]isa.Form // of mnemonics met so far
+	nodes []node                // the last instruction's operands, for the next to write over
 }
 
 // call is a call whose function may be declared later.

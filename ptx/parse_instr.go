@@ -58,7 +58,7 @@ func (p *parser) instructionAt(op token, guard *Reg, negate bool) {
 			p.failAt(op, "the mnemonic is too long")
 		}
 	}
-	var nodes []node
+	nodes := p.nodes[:0]
 	for !p.accept(";") {
 		bar := false
 		if len(nodes) > 0 {
@@ -73,6 +73,7 @@ func (p *parser) instructionAt(op token, guard *Reg, negate bool) {
 			p.fail("too many operands")
 		}
 	}
+	p.nodes = nodes
 	in := p.match(op, nodes)
 	in.Guard, in.Negate = guard, negate
 	p.f.Body = append(p.f.Body, in)
@@ -155,18 +156,9 @@ func (p *parser) offset() int64 {
 
 // match finds the row of an instruction: the first whose modifiers and operands fit.
 func (p *parser) match(op token, nodes []node) *Instr {
-	words := strings.Split(op.text, ".")
-	rows := isa.ByOp(words[0])
-	if len(rows) == 0 {
-		p.failAt(op, "unknown instruction %s", op.text)
-	}
 	var why *Error
-	for _, row := range rows {
-		sel, ok := matchMods(row, op.text)
-		if !ok {
-			continue
-		}
-		in := &Instr{Form: isa.Form{Row: row, Sel: sel}, f: p.f, pos: op.where()}
+	for _, form := range p.formsOf(op) {
+		in := &Instr{Form: form, f: p.f, pos: op.where()}
 		e := p.operands(in, nodes)
 		if e == nil {
 			return p.resolve(in)
@@ -175,10 +167,30 @@ func (p *parser) match(op token, nodes []node) *Instr {
 			why = e
 		}
 	}
-	if why == nil {
+	panic(why)
+}
+
+// formsOf are the forms that a mnemonic spells, at least one. Kernels use few mnemonics many times.
+func (p *parser) formsOf(op token) []isa.Form {
+	if known := p.forms[op.text]; known != nil {
+		return known
+	}
+	name, _, _ := strings.Cut(op.text, ".")
+	rows := isa.ByOp(name)
+	if len(rows) == 0 {
+		p.failAt(op, "unknown instruction %s", op.text)
+	}
+	var out []isa.Form
+	for _, row := range rows {
+		if sel, ok := matchMods(row, op.text); ok {
+			out = append(out, isa.Form{Row: row, Sel: sel})
+		}
+	}
+	if out == nil {
 		p.failAt(op, "the modifiers of %s fit no form; forms: %s", op.text, forms(rows))
 	}
-	panic(why)
+	p.forms[op.text] = out
+	return out
 }
 
 // forms lists what a mnemonic may look like.

@@ -29,39 +29,42 @@ func (s regSet) join(t regSet) bool {
 // however well ptxas allots them. It is backward data flow over virtual registers; constants and addresses that ptxas would
 // compute again are counted too, so that the figure is near, not exact.
 func (p *Program) measure() {
+	words := (p.regs + 63) / 64
+	all, live := make(regSet, len(p.ops)*words), make(regSet, words)
 	in := make([]regSet, len(p.ops))
 	for i := range in {
-		in[i] = make(regSet, (p.regs+63)/64)
+		in[i] = all[i*words:][:words]
 	}
 	for changed := true; changed; {
 		changed = false
 		for i := len(p.ops) - 1; i >= 0; i-- {
-			live := p.liveBefore(i, in)
+			p.liveBefore(live, i, in)
 			changed = in[i].join(live) || changed
 		}
 	}
 	for i := range p.ops {
-		p.ops[i].live = max(p.weight(in[i]), p.weight(p.liveAfter(i, in)))
+		p.liveAfter(live, i, in)
+		p.ops[i].live = max(p.weight(in[i]), p.weight(live))
 	}
 }
 
-// liveAfter is what the successors need.
-func (p *Program) liveAfter(i int, in []regSet) regSet {
+// liveAfter makes a set what the successors need.
+func (p *Program) liveAfter(live regSet, i int, in []regSet) {
 	o := &p.ops[i]
-	out := make(regSet, len(in[i]))
+	clear(live)
 	ends := o.in == nil || o.in.Form.Effects()&isa.End != 0 && o.guard < 0
 	if !ends && i+1 < len(in) {
-		out.join(in[i+1])
+		copy(live, in[i+1])
 	}
 	for _, t := range o.targets {
-		out.join(in[t])
+		live.join(in[t])
 	}
-	return out
 }
 
-func (p *Program) liveBefore(i int, in []regSet) regSet {
+// liveBefore makes a set what an op and its successors need.
+func (p *Program) liveBefore(live regSet, i int, in []regSet) {
 	o := &p.ops[i]
-	live := p.liveAfter(i, in)
+	p.liveAfter(live, i, in)
 	if o.guard < 0 {
 		for _, r := range o.writes {
 			live.remove(r)
@@ -72,7 +75,6 @@ func (p *Program) liveBefore(i int, in []regSet) regSet {
 			live.add(r)
 		}
 	}
-	return live
 }
 
 // weight is the 32-bit registers that a set takes; predicates have registers of their own.
