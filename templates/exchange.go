@@ -4,6 +4,7 @@ import (
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/tiling"
 )
 
 // The last CTA of a rank's grid exchanges records with the other ranks (docs/parallel.md). A table in the rank's own memory
@@ -21,7 +22,9 @@ import (
 // exchange is what the threads of the last CTA know of the exchange.
 type exchange struct {
 	table              ptx.B64
+	near               *ptx.B32 // where the kernel has its copy of the table's head and first inboxes
 	world, rank, epoch ptx.B32
+	timeout            []ptx.B32
 	flags              ptx.B32 // where the flags of the epoch begin in an inbox
 	first              ptx.B64 // and where the records of rank 0 do
 	own                ptx.B64 // and those of this rank
@@ -40,19 +43,63 @@ func (x *exchange) tableWord(f *ptx.Func, at int, name string) ptx.B32 {
 func (x *exchange) inbox(f *ptx.Func, rank ptx.B32) ptx.B64 {
 	at, d := f.B64(), f.B64("inbox")
 	f.MadWideU32(at, rank, ptx.Imm(8), x.table)
-	f.LdGlobalB64(d, at.Off(manifest.PeerInboxes))
+	if x.near == nil {
+		f.LdGlobalB64(d, at.Off(manifest.PeerInboxes))
+		return d
+	}
+	far, place := f.Pred("far"), f.B32()
+	f.SetpU32(ptx.GE, far, rank, ptx.Imm(tiling.PeersNear))
+	f.MadLoU32(place, rank, ptx.Imm(8), *x.near)
+	f.LdGlobalB64(d, at.Off(manifest.PeerInboxes)).If(far)
+	f.LdSharedB64(d, place.Off(tiling.PeersHead)).IfNot(far)
 	return d
+}
+
+// exchanges reports whether the kernel's last CTA exchanges records.
+func (c *samplers) exchanges() bool {
+	return c.c.Shard == ir.ShardExchange && !gathers(c.c) && !c.options.Ranks
+}
+
+// bringTable copies what the exchange needs of the table to shared memory as the CTA begins, while weights are on their way: at the end each
+// load would be a wait of its own for memory, one behind the other. Barriers enough follow before anybody reads it.
+func (c *samplers) bringTable() {
+	f, x, end := c.f, &exchange{table: loadPointer(c.f, c.sig.shard.peers, "peers")}, c.f.Label("table_here")
+	world, all, none, first := x.tableWord(f, manifest.PeerWorld, "world"), f.B32("near_ranks"), f.Pred("no_rank"), f.Pred("is_first")
+	to, near := f.B32(), c.nearTable()
+	f.SetpU32(ptx.EQ, first, c.thread, ptx.Imm(0))
+	for at := 0; at < tiling.PeersHead; at += 16 {
+		head := f.NewB32s("table_head", 4)
+		f.LdGlobalV4B32(head, x.table.Off(at)).If(first)
+		f.StSharedV4B32(near.Off(at), head).If(first)
+	}
+	f.MinU32(all, world, ptx.Imm(tiling.PeersNear))
+	f.SetpU32(ptx.GE, none, c.thread, all)
+	f.Bra(end).If(none)
+	inbox := x.inbox(f, c.thread)
+	f.MadLoU32(to, c.thread, ptx.Imm(8), near)
+	f.StSharedB64(to.Off(tiling.PeersHead), inbox)
+	f.Place(end)
+}
+
+// nearTable is where that copy is.
+func (c *samplers) nearTable() ptx.B32 {
+	near := c.f.B32("near_table")
+	c.f.AddU32(near, c.smem, ptx.Imm(c.plan.Storage.Peers))
+	return near
 }
 
 // openExchange loads the table. A rank that has failed before goes to fail at once.
 func (c *samplers) openExchange() {
 	f := c.f
 	f.Comment("Exchange: this rank's records go to every rank, and theirs come here.")
-	x := &exchange{table: loadPointer(f, c.sig.shard.peers, "peers"), failed: f.Label("exchange_failed")}
+	near := c.nearTable()
+	x := &exchange{table: loadPointer(f, c.sig.shard.peers, "peers"), near: &near, failed: f.Label("exchange_failed")}
 	c.exchange = x
-	x.world, x.rank = x.tableWord(f, manifest.PeerWorld, "world"), x.tableWord(f, manifest.PeerRank, "own_rank")
-	x.epoch = x.tableWord(f, manifest.PeerEpoch, "epoch")
-	rows, over, broken := x.tableWord(f, manifest.PeerRows, "record_rows"), x.tableWord(f, manifest.PeerFailed, "failed_epoch"), f.Pred("broken")
+	x.world, x.rank, x.epoch = f.B32("world"), f.B32("own_rank"), f.B32("epoch")
+	rows, over, broken := f.B32("record_rows"), f.B32("failed_epoch"), f.Pred("broken")
+	x.timeout = f.NewB32s("timeout_words", 2)
+	f.LdSharedV4B32([]ptx.B32{x.world, x.rank, x.timeout[0], x.timeout[1]}, near)
+	f.LdSharedV4B32([]ptx.B32{rows, x.epoch, over, f.B32()}, near.Off(manifest.PeerRows))
 	f.AddU32(x.epoch, x.epoch, ptx.Imm(1))
 	x.bytes = recordBytes(f, c.c, rows)
 	x.place(f)
@@ -162,7 +209,7 @@ func (c *samplers) raiseFlags() {
 func (c *samplers) awaitFlags() ptx.Pred {
 	f, x := c.f, c.exchange
 	inbox, deadline, timeout := x.inbox(f, x.rank), f.B64("deadline"), f.B64("timeout")
-	f.LdGlobalB64(timeout, x.table.Off(manifest.PeerTimeout))
+	f.MovPackB64(timeout, x.timeout[0], x.timeout[1])
 	f.MovB64(deadline, ptx.Globaltimer)
 	f.AddU64(deadline, deadline, timeout)
 	c.eachRank("await_flag", func(rank ptx.B32) { c.awaitFlag(x.flagAt(f, inbox, rank), rank, deadline) })

@@ -50,8 +50,7 @@ func (c *samplers) settleShard() {
 		f.SetpU32(ptx.EQ, first, c.thread, ptx.Imm(0))
 		f.StGlobalB32(loadPointer(f, c.sig.arrivals, "arrivals"), ptx.Imm(0)).If(first)
 	}
-	exchanges := c.c.Shard == ir.ShardExchange && !gathers(c.c)
-	if exchanges {
+	if c.exchanges() {
 		c.openExchange()
 	} else {
 		c.outbox = &recordSink{rows: loadU32(f, c.sig.shard.recordRows, "record_rows"), each: func(body func(records ptx.B64)) {
@@ -62,7 +61,7 @@ func (c *samplers) settleShard() {
 		c.writeSums()
 	}
 	c.eachBatchRow("send_row", c.recordKey)
-	if exchanges {
+	if c.exchanges() {
 		c.exchangeRecords()
 	}
 	f.Bra(c.done)

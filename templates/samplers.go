@@ -122,6 +122,9 @@ func (c *samplers) begin() {
 	if c.tops() {
 		c.beginTops(warp)
 	}
+	if c.exchanges() {
+		c.bringTable()
+	}
 }
 
 // queues reports whether candidates wait for their scores: where noise is drawn for a block as a whole, none do.

@@ -66,6 +66,7 @@ type Storage struct {
 	Full  int // offset of the "stage is full" barriers, 8 bytes each
 	Empty int // offset of the "stage is empty" barriers
 	Flag  int // offset of the word that tells the last CTA
+	Peers int // offset of what the end of the launch needs of the table of ranks (manifest.PeerTable), PeersBytes, where records are exchanged
 	Turns int // offset of the barriers by which warpgroups that take turns hand over the tensor core
 	Tiles int // offset of the "accumulator is full" and "is empty" barriers of tensor memory, 8 bytes each
 	Place int // offset of the word that holds the address of the tensor memory
@@ -99,6 +100,11 @@ const (
 	placeBytes   = 8
 	entryBytes   = 16
 	flagBytes    = 16
+
+	// PeersBytes is the head of a table of ranks, PeersHead bytes, and the addresses of the inboxes of the first PeersNear of them.
+	PeersBytes = PeersHead + keyBytes*PeersNear
+	PeersHead  = 32
+	PeersNear  = 16
 )
 
 // QueueEntries is the candidates that a sampling warp keeps waiting: one for each lane, and one more for each from the step
@@ -295,6 +301,9 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 	s.Full = place(barrierBytes * t.Stages)
 	s.Empty = place(barrierBytes * t.Stages)
 	s.Flag = place(flagBytes)
+	if c.Shard == ir.ShardExchange && !c.Collects() {
+		s.Peers = place(PeersBytes)
+	}
 	if t.PingPong {
 		s.Turns = place(barrierBytes * p.Pipeline.Consumers)
 	}

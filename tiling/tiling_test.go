@@ -141,6 +141,7 @@ func regions(p *Plan, c ir.Computation) []region {
 		{"full", s.Full, 8 * t.Stages, 8, true}, // mbarriers
 		{"empty", s.Empty, 8 * t.Stages, 8, true},
 		{"flag", s.Flag, 4, 4, true},
+		{"peers", s.Peers, 32 + 8*16, 16, c.Shard == ir.ShardExchange && !c.Collects()}, // read as v4.b32
 		{"turns", s.Turns, 2 * 8, 8, t.PingPong},
 		{"tiles", s.Tiles, 2 * 8 * p.Tensor.Buffers, 8, p.Tensor.Buffers > 0}, // mbarriers
 		{"place", s.Place, 4, 4, p.Tensor.Buffers > 0},
