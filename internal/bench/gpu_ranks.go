@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/internal/closing"
+	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
 )
 
@@ -25,41 +27,35 @@ type lane struct {
 	end    *driver.Event
 }
 
-// RunRanks times ranks on GPUs, all in this process, against the first one's GPU alone.
+// rankHeads are the head as each contender has it.
+type rankHeads struct {
+	whole  *sampler.Head
+	shard  *sampler.Head // the first rank's alone; nil where ranks share a GPU, which it would then have to itself
+	shared *sampler.GroupHead
+}
+
+// RunRanks times ranks on GPUs, all in this process, against the first one's GPU alone, with all of the head and with its shard.
 func RunRanks(ctx context.Context, cfg RanksConfig) (rep *RanksReport, err error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
 	var s closing.Scope
 	defer func() { err = errors.Join(err, s.CloseAll()) }()
-	weights := newData(cfg.Shape).weights
-	w := sampler.Weights{Source: weights, Vocab: cfg.Shape.Vocab, Hidden: cfg.Shape.Hidden, Layout: sampler.Packed}
 	group, err := sampler.OpenGroup(ctx, cfg.Group)
 	if err != nil {
 		return nil, err
 	}
 	s.Keep(group)
 	rep = &RanksReport{Schema: 1, Devices: group.Info().Devices, Transport: group.Info().Transport, Shape: cfg.Shape}
-	dev, err := sampler.Open(cfg.Group.Devices[0])
+	heads, err := loadRankHeads(ctx, &s, cfg.Shape, group, rep.Devices)
 	if err != nil {
 		return nil, err
 	}
-	s.Keep(dev)
-	whole, err := dev.LoadHead(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	s.Keep(whole)
-	shared, err := group.LoadHead(ctx, w, nil)
-	if err != nil {
-		return nil, err
-	}
-	s.Keep(shared)
 	for i, batch := range cfg.Batches {
 		if cfg.Progress != nil {
 			cfg.Progress(i, len(cfg.Batches))
 		}
-		t, err := timeRanks(ctx, cfg, whole, shared, rep.Devices, batch)
+		t, err := timeRanks(ctx, cfg, heads, rep.Devices, batch)
 		if err != nil {
 			return nil, fmt.Errorf("batch %d: %w", batch, err)
 		}
@@ -68,31 +64,43 @@ func RunRanks(ctx context.Context, cfg RanksConfig) (rep *RanksReport, err error
 	return rep, nil
 }
 
+func loadRankHeads(ctx context.Context, s *closing.Scope, shape ir.Shape, group *sampler.Group, devices []string) (h rankHeads, err error) {
+	w := sampler.Weights{Source: newData(shape).weights, Vocab: shape.Vocab, Hidden: shape.Hidden, Layout: sampler.Packed}
+	dev, err := sampler.Open(devices[0])
+	if err != nil {
+		return h, err
+	}
+	s.Keep(dev)
+	if h.whole, err = dev.LoadHead(ctx, w); err != nil {
+		return h, err
+	}
+	s.Keep(h.whole)
+	if h.shared, err = group.LoadHead(ctx, w, nil); err != nil {
+		return h, err
+	}
+	s.Keep(h.shared)
+	if len(devices) > 1 && !slices.Contains(devices[1:], devices[0]) {
+		w.Vocab = ir.EvenSpans(shape.Vocab, len(devices))[0].Count
+		if h.shard, err = dev.LoadHead(ctx, w); err != nil {
+			return h, err
+		}
+		s.Keep(h.shard)
+	}
+	return h, nil
+}
+
 // timeRanks times one batch size.
-func timeRanks(ctx context.Context, cfg RanksConfig, whole *sampler.Head, shared *sampler.GroupHead, devices []string, batch int) (t RanksTime, err error) {
+func timeRanks(ctx context.Context, cfg RanksConfig, heads rankHeads, devices []string, batch int) (t RanksTime, err error) {
 	var s closing.Scope
 	defer func() { err = errors.Join(err, s.CloseAll()) }()
 	c := cfg.Computation
 	spec := sampler.Spec{Chain: c.Chain, Sampler: c.Sampler, LogSumExp: c.LogSumExp, LogProb: c.LogProb, MaxBatch: batch}
-	one, err := whole.Plan(ctx, spec)
-	if err != nil {
-		return t, err
-	}
-	s.Keep(one)
-	all, err := shared.Plan(ctx, spec)
+	all, err := heads.shared.Plan(ctx, spec)
 	if err != nil {
 		return t, err
 	}
 	s.Keep(all)
-	l, err := one.NewLauncher(batch)
-	if err != nil {
-		return t, err
-	}
 	launchers, err := all.NewLaunchers(ctx)
-	if err != nil {
-		return t, errors.Join(err, l.Close())
-	}
-	alone, err := newLanes(&s, cfg, devices[:1], []*sampler.Launcher{l}, batch)
 	if err != nil {
 		return t, err
 	}
@@ -100,28 +108,61 @@ func timeRanks(ctx context.Context, cfg RanksConfig, whole *sampler.Head, shared
 	if err != nil {
 		return t, err
 	}
-	t.Batch = batch
-	t.One, t.Ranks, err = inTurns(ctx, cfg.Replays, alone, ranks)
-	return t, err
+	kinds := [][]*lane{ranks}
+	for _, head := range []*sampler.Head{heads.whole, heads.shard} {
+		if head == nil {
+			continue
+		}
+		alone, err := aloneLanes(ctx, &s, cfg, head, spec, devices[0])
+		if err != nil {
+			return t, err
+		}
+		kinds = append(kinds, alone)
+	}
+	times, err := inTurns(ctx, cfg.Replays, kinds)
+	if err != nil {
+		return t, err
+	}
+	t = RanksTime{Batch: batch, Ranks: times[0], One: times[1]}
+	if len(times) > 2 {
+		t.Shard = times[2]
+	}
+	return t, nil
 }
 
-// inTurns replays the lanes of both kinds in turns, and returns the medians.
-func inTurns(ctx context.Context, replays int, a, b []*lane) (ta, tb float64, err error) {
-	var as, bs []float64
+// aloneLanes are the launches of a head that has a GPU to itself.
+func aloneLanes(ctx context.Context, s *closing.Scope, cfg RanksConfig, head *sampler.Head, spec sampler.Spec, device string) ([]*lane, error) {
+	plan, err := head.Plan(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	s.Keep(plan)
+	l, err := plan.NewLauncher(spec.MaxBatch)
+	if err != nil {
+		return nil, err
+	}
+	return newLanes(s, cfg, []string{device}, []*sampler.Launcher{l}, spec.MaxBatch)
+}
+
+// inTurns replays the lanes of each kind in turns, and returns their medians.
+func inTurns(ctx context.Context, replays int, kinds [][]*lane) ([]float64, error) {
+	times := make([][]float64, len(kinds))
 	for round := range replays + 3 {
-		x, err := replay(ctx, a)
-		if err != nil {
-			return 0, 0, err
-		}
-		y, err := replay(ctx, b)
-		if err != nil {
-			return 0, 0, err
-		}
-		if round >= 3 { // clocks settle before anything counts
-			as, bs = append(as, x), append(bs, y)
+		for i, lanes := range kinds {
+			micros, err := replay(ctx, lanes)
+			if err != nil {
+				return nil, err
+			}
+			if round >= 3 { // clocks settle before anything counts
+				times[i] = append(times[i], micros)
+			}
 		}
 	}
-	return median(as), median(bs), nil
+	medians := make([]float64, len(kinds))
+	for i, some := range times {
+		medians[i] = median(some)
+	}
+	return medians, nil
 }
 
 // replay launches all lanes' graphs at once, and returns the microseconds of a launch until the last lane is done.
