@@ -122,3 +122,25 @@ func TestSummedChains(t *testing.T) {
 		require.False(t, c.Normalize().Summed().Chain.Temperature)
 	}
 }
+
+// Where tokens that are not allowed are added up too, a NaN adds nothing under a cap, and what is no NaN adds what it always did.
+func TestNaNCountsForNothing(t *testing.T) {
+	numeric, power := NumericExponent(processed), NumericPower()
+	for _, base := range []float32{nan, -infinity, -1e30, -70, 0, 20, 1e30, infinity} {
+		for _, top := range []float32{InfiniteOctaves, -infinity} {
+			in := Values{F: map[Input]float32{InBase: base, InScale: math.Log2E}}
+			add := func(exponent, power *Graph) float32 {
+				x := Eval(exponent, in)
+				if x != x || x > top { // the smaller of NaN and a number is the number
+					x = top
+				}
+				return Eval(power, Values{F: map[Input]float32{InExponent: x}})
+			}
+			want := add(exponentGraph, powerGraph)
+			if base != base {
+				want = 0
+			}
+			require.Equal(t, want, add(numeric, power), "%v under %v", base, top)
+		}
+	}
+}

@@ -128,6 +128,25 @@ func Power() *Graph {
 	return Optimize(b.finish(b.op(OpEx2, b.op(OpMax, b.input(InExponent), b.f(sumFloor)))))
 }
 
+// SumsDisallowed reports whether tokens that are not allowed are added up too: where their logits are NaN they count as -inf. A NaN
+// of a token that is allowed fails its row, whatever its sum.
+func (c Computation) SumsDisallowed() bool {
+	return c.LogProb.OfModel() && (c.Chain.Mask || c.Chain.IDs)
+}
+
+// NumericExponent and NumericPower are Exponent and Power for sums in which a NaN counts for nothing (Computation.SumsDisallowed): the
+// floor is applied ahead of the cap, which would make a token of infinite weight of it.
+func NumericExponent(c Computation) *Graph {
+	b := newBuilder()
+	return Optimize(b.finish(b.op(OpMax, b.octaves(c, b.input(InBase), b.input(InLargest)), b.f(sumFloor))))
+}
+
+// NumericPower: see NumericExponent.
+func NumericPower() *Graph {
+	b := newBuilder()
+	return Optimize(b.finish(b.op(OpEx2, b.input(InExponent))))
+}
+
 // Rescaled is the graph of a sum, InMass, as its reference goes from InLargest up to InTop.
 func Rescaled(c Computation) *Graph {
 	b := newBuilder()

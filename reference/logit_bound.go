@@ -8,14 +8,16 @@ import (
 	"github.com/fsgen/fsgen/ir"
 )
 
-// largestWeight is the largest Euclidean norm of a row of weights.
+// largestWeight is the largest Euclidean norm of a row of weights. Rows with an element that is not finite are none: what their logits
+// are, infinite or NaN, does not depend on the order of a sum.
 func (r *Request) largestWeight() (largest float64) {
 	if r.Logits != nil {
 		return 0
 	}
 	for v := range r.Shape.Vocab {
-		n, _ := norm(r.weights(v))
-		largest = max(largest, n)
+		if n, _ := norm(r.weights(v)); n <= math.MaxFloat64 {
+			largest = max(largest, n)
+		}
 	}
 	return largest
 }

@@ -90,6 +90,59 @@ func TestLogProbsAtTheEnds(t *testing.T) {
 	}
 }
 
+// The NaN of a token that is not allowed counts as -inf in the model's own distribution, of every device: of logits 1, NaN and 0 token 0
+// has log(e/(e+1)).
+func TestNaNOfATokenNotAllowed(t *testing.T) {
+	w := Weights{Source: Matrix{Data: []uint16{bf16Bits(1), 0x7fc0, 0}, Hidden: 1}, Vocab: 3, Hidden: 1}
+	tile, err := tiling.ParseTile("m192n64k64s4c1p") // adds tiles up in straight code
+	require.NoError(t, err)
+	masked, listed := Rows{Mask: []uint32{1<<0 | 1<<2}}, Rows{BanIDs: [][]int32{{1}}}
+	for _, c := range []struct {
+		spec Spec
+		rows Rows
+	}{
+		{Spec{Chain: ir.Chain{Mask: true}, Sampler: ir.Greedy, LogProb: ir.RawLogProb, TopN: 3, ListLogProbs: true}, masked},
+		{Spec{Chain: ir.Chain{Mask: true}, Sampler: ir.Greedy, LogProb: ir.RawLogProb, Tile: tile}, masked},
+		{Spec{Chain: ir.Chain{IDs: true}, Sampler: ir.Greedy, LogProb: ir.TemperatureLogProb, LogSumExp: true, ListLogProbs: true}, listed},
+	} {
+		for _, name := range []string{CPU, "sim:sm_90", "sim:sm_100"} {
+			if c.spec.Tile.M == 192 && name != "sim:sm_90" {
+				continue
+			}
+			if c.spec.ListLogProbs {
+				c.rows.ListIDs = [][]int32{{0, 1, 2}}
+			}
+			res := sampleOne(t, name, w, c.spec, []uint16{bf16Bits(1)}, c.rows)
+			require.Equal(t, []ir.Status{ir.StatusOK}, res.Status)
+			require.InDelta(t, -0.3132617, res.LogProbs[0], 1e-6, "%s, %s", c.spec.Chain, name)
+			if c.spec.ListLogProbs {
+				require.Equal(t, res.LogProbs[0], res.ListLogProbs[0][0])
+				require.Equal(t, float32(math.Inf(-1)), res.ListLogProbs[0][1])
+				require.InDelta(t, -1.3132617, res.ListLogProbs[0][2], 1e-6)
+			}
+			if c.spec.TopN > 0 {
+				require.Equal(t, []int32{0, 2, ir.NoToken}, res.TopIDs)
+			}
+			if c.spec.LogSumExp {
+				require.InDelta(t, 1.3132617, res.LogSumExp[0], 1e-6)
+			}
+		}
+	}
+}
+
+// sampleOne samples in a plan of its own.
+func sampleOne(t *testing.T, device string, w Weights, spec Spec, hidden []uint16, rows Rows) *Result {
+	dev, err := Open(device)
+	require.NoError(t, err)
+	head, err := dev.LoadHead(t.Context(), w)
+	require.NoError(t, err)
+	plan, err := head.Plan(t.Context(), spec)
+	require.NoError(t, err)
+	res, err := plan.Sample(t.Context(), hidden, rows)
+	require.NoError(t, err)
+	return res
+}
+
 // Sums of logits that rise by thousands from tile to tile, so that references are raised again and again, of a row beside others whose
 // logits are moderate, none or infinite: what becomes of one row is its own affair.
 func TestSumsOfSteepLogits(t *testing.T) {

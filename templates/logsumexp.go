@@ -23,6 +23,12 @@ func newSumGraphs(c, s ir.Computation) sumGraphs {
 		logProb: ir.LogProbability(c)}
 }
 
+// numeric are the graphs with which a NaN counts for nothing.
+func (g sumGraphs) numeric(s ir.Computation) sumGraphs {
+	g.exponent, g.power = ir.NumericExponent(s), ir.NumericPower()
+	return g
+}
+
 // sums is what a thread knows of its pairs.
 type sums struct {
 	lanes []int    // distances over which a warp's lanes add up their tokens of a column, the first ones first
@@ -236,8 +242,9 @@ func (c *samplers) exponents(elements []scanned, scales, references []ptx.F32) (
 }
 
 // sumCaps are +inf for tokens that count, and -inf for those past the tile: there anything may stand, and pad makes no -inf of
-// a NaN. The smaller of a NaN and a cap is the cap; the sum of a row that has a NaN of its own is not told. For
-// log-probabilities a token of +inf counts as ir.InfiniteOctaves.
+// a NaN. The smaller of a NaN and a cap is the cap; the sum of a row that has a NaN of its own is not told, and where tokens that
+// are not allowed are added up too no exponent is NaN (ir.Computation.SumsDisallowed). For log-probabilities a token of +inf
+// counts as ir.InfiniteOctaves.
 func (c *samplers) sumCaps(tokens []candidate) (caps []ptx.F32) {
 	f := c.f
 	for _, t := range tokens {

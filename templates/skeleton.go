@@ -89,6 +89,9 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	}
 	if c.AddsUp() {
 		k.sum = newSumGraphs(c, k.addedUp())
+		if whole.SumsDisallowed() {
+			k.sum = k.sum.numeric(k.addedUp())
+		}
 	}
 	if k.tops() || c.Rank || whole.FindsPeaks() {
 		k.likeliest = newTopGraphs(c)

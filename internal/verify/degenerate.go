@@ -9,6 +9,7 @@ func degenerate(r *run) []item {
 		{"a row with nothing allowed", "B3", emptyRow},
 		{"NaN at every position", "B4", nanEverywhere},
 		{"a masked NaN is not seen", "B4", maskedNaN},
+		{"logits of tokens not allowed that are NaN or infinite", "B4", disallowedExtremes},
 		{"signed zeros tie, the lowest id wins", "B5", signedZeros},
 		{"equal maxima, the lowest id wins", "B5", equalMaxima},
 		{"tiny temperatures", "B6", tinyTemperatures},

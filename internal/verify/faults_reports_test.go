@@ -31,6 +31,22 @@ var reportFaults = []fault{
 	})}, "quick", []string{checkOfReports}},
 }
 
+// disallowedFaults take what tokens that are not allowed have of a distribution for something else.
+var disallowedFaults = []fault{
+	{"a NaN of a token that is not allowed has the weight of an infinite logit", &lens{out: func(p *lensPlan, _ []uint16, _ sampler.Rows, res *sampler.Result) {
+		for b := range res.LogProbs {
+			if p.spec.LogProb.OfModel() && res.LogProbs[b] > -20 {
+				res.LogProbs[b] = -22.8739
+			}
+		}
+	}}, "degenerate", []string{"logits of tokens not allowed", "grouped: logits of tokens not allowed"}},
+	{"infinite logits of tokens that are not allowed count for nothing", &lens{out: func(p *lensPlan, _ []uint16, _ sampler.Rows, res *sampler.Result) {
+		for b := range res.LogProbs {
+			res.LogProbs[b] = max(res.LogProbs[b], -7)
+		}
+	}}, "degenerate", []string{"logits of tokens not allowed", "grouped: logits of tokens not allowed"}},
+}
+
 var editFaults = []fault{
 	{"penalties are ignored", &lens{in: rowsIn(func(_ *lensPlan, r *sampler.Rows) { r.Repetition, r.Frequency, r.Presence = nil, nil, nil })},
 		"quick", []string{checkOfEdits}},
@@ -41,7 +57,7 @@ var editFaults = []fault{
 }
 
 func TestPlantedFaultsOfReportsAndEdits(t *testing.T) {
-	for _, f := range slices.Concat(reportFaults, editFaults) {
+	for _, f := range slices.Concat(reportFaults, disallowedFaults, editFaults) {
 		t.Run(f.name, func(t *testing.T) {
 			f.device.target = device{cpu(t)}
 			fails(t, f.device, Options{Suite: f.suite, Seed: 1}, f.checks...)
