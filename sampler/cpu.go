@@ -24,27 +24,16 @@ func (d *cpuDevice) info() Info {
 func (d *cpuDevice) healthy() error { return nil }
 func (d *cpuDevice) close() error   { return nil }
 
-// loadRows is how many rows are read between looks at the context.
-const loadRows = 4096
-
 func (d *cpuDevice) loadHead(ctx context.Context, w Weights) (headBackend, error) {
+	h := &cpuHead{ld: w.Hidden, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}}
 	if m, ok := w.Source.(Matrix); ok && m.Stride >= m.Hidden {
-		if err := m.check(w.Hidden, w.Vocab); err != nil {
-			return nil, err
-		}
-		return &cpuHead{w: m.Data, ld: m.Stride, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}}, nil
+		h.w, h.ld = m.Data, m.Stride
+		return h, nil
 	}
-	h := &cpuHead{w: make([]uint16, w.Vocab*w.Hidden), ld: w.Hidden, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}}
-	for first := 0; first < w.Vocab; first += loadRows {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		n := min(loadRows, w.Vocab-first)
-		if err := w.Source.ReadRows(ctx, h.w[first*w.Hidden:(first+n)*w.Hidden], first, n); err != nil {
-			return nil, err
-		}
-	}
-	return h, nil
+	w.Layout = RowMajor // whatever was asked for
+	var err error
+	h.w, err = readRows(ctx, w, h.ld)
+	return h, err
 }
 
 // cpuHead is an LM head in memory.

@@ -47,6 +47,9 @@ func (g *cpuGroup) close() error   { return nil }
 func (g *cpuGroup) loadHead(ctx context.Context, w Weights, spans []ir.Span) (groupHeadBackend, error) {
 	h := &cpuGroupHead{}
 	w.Layout = RowMajor // whatever the layout, the cpu keeps rows
+	if err := shardsFitMemory(w, spans, w.Hidden); err != nil {
+		return nil, err
+	}
 	for _, span := range spans {
 		part, err := loadShard(ctx, &cpuDevice{}, w, span)
 		if err != nil {

@@ -61,6 +61,9 @@ func (g *simGroup) close() error   { return nil }
 
 func (g *simGroup) loadHead(ctx context.Context, w Weights, spans []ir.Span) (groupHeadBackend, error) {
 	h := &simGroupHead{group: g, work: ShardShape(ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, spans), layout: w.Layout}
+	if err := shardsFitMemory(w, spans, alignedLD(w.Hidden)); err != nil {
+		return nil, err
+	}
 	for _, span := range spans {
 		part, err := loadShard(ctx, g.dev, w, span)
 		if err != nil {

@@ -47,7 +47,7 @@ func (m Matrix) check(hidden, rows int) error {
 		return &InputError{"matrix stride", fmt.Sprintf("want the hidden size, %d, or more", m.Hidden), m.Stride}
 	case hidden != m.Hidden && rows > 0:
 		return &InputError{"matrix hidden size", fmt.Sprintf("want that of the head, %d", hidden), m.Hidden}
-	case rows > 0 && int64(rows-1)*int64(stride)+int64(m.Hidden) > have:
+	case rows > 0 && (have < int64(m.Hidden) || (have-int64(m.Hidden))/int64(stride) < int64(rows-1)):
 		return &InputError{"matrix data", fmt.Sprintf("want %d rows, %d values apart", rows, stride), have}
 	}
 	return nil
@@ -80,7 +80,13 @@ func (w *Weights) validate() (err error) {
 	if w.Layout, err = manifest.ParseLayout(string(given)); err != nil {
 		return &InputError{"weights layout", "want rowmajor or packed", fmt.Sprintf("%q", given)}
 	}
-	return refuse("head's shape", ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}.Validate())
+	if err := refuse("head's shape", ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}.Validate()); err != nil {
+		return err
+	}
+	if m, ok := w.Source.(Matrix); ok { // ahead of memory for rows that it has not
+		return m.check(w.Hidden, w.Vocab)
+	}
+	return nil
 }
 
 // Head is an LM head on a device.
@@ -91,7 +97,8 @@ type Head struct {
 	device string
 }
 
-// LoadHead copies an LM head to the device. Sizes that no head can have are an *InputError; what the source says stays below.
+// LoadHead copies an LM head to the device. Sizes that no head can have, that a Matrix has not, or that on the cpu and the simulators
+// this machine's memory does not hold are an *InputError; what the source says stays below.
 func (d *Device) LoadHead(ctx context.Context, w Weights) (*Head, error) {
 	if err := w.validate(); err != nil {
 		return nil, err

@@ -58,16 +58,15 @@ func (d *simDevice) healthy() error { return nil }
 func (d *simDevice) close() error   { return nil }
 
 func (d *simDevice) loadHead(ctx context.Context, w Weights) (headBackend, error) {
-	rows := make([]uint16, w.Vocab*w.Hidden)
-	if err := w.Source.ReadRows(ctx, rows, 0, w.Vocab); err != nil {
+	ld := alignedLD(w.Hidden)
+	rows, err := readRows(ctx, w, ld)
+	if err != nil {
 		return nil, err
 	}
-	ld := alignedLD(w.Hidden)
-	h := &simHead{dev: d, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, ld: ld, layout: w.Layout}
-	if h.weights = pad(make([]uint16, w.Vocab*ld), rows, w.Hidden, ld); w.Layout == Packed {
-		h.weights = packRows(h.weights, w.Vocab, w.Hidden, ld)
+	if w.Layout == Packed {
+		rows = packRows(rows, w.Vocab, w.Hidden, ld)
 	}
-	return h, nil
+	return &simHead{dev: d, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, ld: ld, layout: w.Layout, weights: rows}, nil
 }
 
 // simHead is an LM head as a GPU would hold it: rows ld values apart.
