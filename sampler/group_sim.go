@@ -104,7 +104,11 @@ func (h *simGroupHead) plan(ctx context.Context, spec Spec) (groupPlanBackend, e
 		}
 		p.parts = append(p.parts, b.(*simPlan))
 	}
-	p.facts = p.parts[0].buckets[0].Artifact.Manifest.Facts
+	m := p.parts[0].buckets[0].Artifact.Manifest
+	if err := memoryHolds("size of the ranks' inboxes, for max batch rows each", int64(len(p.parts))*int64(m.InboxBytes(p.rows, len(p.parts)))); err != nil {
+		return nil, err
+	}
+	p.facts = m.Facts
 	p.connect()
 	return p, nil
 }

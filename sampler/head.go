@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
@@ -146,7 +147,7 @@ type Spec struct {
 	// after the first: 0 means 3, 2 with top-k alone and for draws without replacement, or 4 with processed log-probabilities or draws
 	// with replacement beside top-p or min-p, and 1 none but the first. Those that find no such row end at once. Sample makes as many as it takes.
 	Passes int
-	// MaxBatch is the largest batch to be fast at; larger ones work too. 0 means 64.
+	// MaxBatch is the largest batch to be fast at, up to 2^31 - 1; larger ones work too. 0 means 64.
 	MaxBatch int
 	// Tile fixes the tile, if not zero, and CTAs its grid, if not zero: never more than the GPU holds or the work feeds. The CPU has
 	// no tiles, and refuses those that no architecture has.
@@ -178,8 +179,8 @@ func (s Spec) Computation() ir.Computation {
 }
 
 func (s Spec) validate() error {
-	if s.MaxBatch < 0 {
-		return &InputError{"max batch", "want 0 or more", s.MaxBatch}
+	if s.MaxBatch < 0 || s.MaxBatch > math.MaxInt32 {
+		return &InputError{"max batch", fmt.Sprintf("want 0 to %d", math.MaxInt32), s.MaxBatch}
 	}
 	if s.Passes < 0 {
 		return &InputError{"passes", "want 0 or more", s.Passes}

@@ -49,18 +49,24 @@ const mostMemory = 1 << 46
 
 // fitsMemory refuses weights that this machine's memory does not hold, rows ld values apart, and packed if they are to be.
 func fitsMemory(w Weights, ld int) error {
-	most, bytes := int64(mostMemory), 2*int64(w.Vocab)*int64(ld) // at most 2^52
+	const what = "size of the weights"
+	bytes := 2 * int64(w.Vocab) * int64(ld) // at most 2^52
+	if err := memoryHolds(what, bytes); err != nil || w.Layout != Packed {
+		return err
+	}
+	return memoryHolds(what, bytes+int64(manifest.PackedBytes(w.Vocab, w.Hidden)))
+}
+
+// memoryHolds refuses what this machine's memory does not hold.
+func memoryHolds(what string, bytes int64) error {
+	most := int64(mostMemory)
 	if n := totalMemory(); n > 0 {
 		most = min(most, n)
 	}
-	most = min(most, math.MaxInt)
-	if bytes <= most && w.Layout == Packed {
-		bytes += int64(manifest.PackedBytes(w.Vocab, w.Hidden))
+	if most = min(most, math.MaxInt); bytes <= most {
+		return nil
 	}
-	if bytes > most {
-		return &InputError{"size of the weights", fmt.Sprintf("want no more than the %d bytes of this machine's memory", most), fmt.Sprintf("%d bytes", bytes)}
-	}
-	return nil
+	return &InputError{what, fmt.Sprintf("want no more than the %d bytes of this machine's memory", most), fmt.Sprintf("%d bytes", bytes)}
 }
 
 // shardsFitMemory is fitsMemory for what ranks of one process have together.

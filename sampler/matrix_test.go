@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/ir"
 )
 
 // A matrix that does not hold what is asked of it says so, on any device.
@@ -72,5 +74,19 @@ func TestWeightsThatNoMemoryHolds(t *testing.T) {
 		if total > 0 || c.w.Vocab == 1000 {
 			require.Equal(t, c.fits, fitsMemory(c.w, c.w.Hidden) == nil, "%+v", c.w)
 		}
+	}
+}
+
+// A batch that ranks have no room for is refused as they are planned.
+func TestMaxBatchThatNoMemoryHolds(t *testing.T) {
+	g, err := OpenGroup(t.Context(), GroupConfig{Devices: []string{"sim:sm_90", "sim:sm_90"}})
+	require.NoError(t, err)
+	h, err := g.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 800), Hidden: 8}, Vocab: 100, Hidden: 8}, nil)
+	require.NoError(t, err)
+	var bad *InputError
+	for most, says := range map[int]string{math.MaxInt: "want 0 to 2147483647", math.MaxInt32: "memory"} {
+		_, err = h.Plan(t.Context(), Spec{MaxBatch: most, Truncation: ir.Truncation{TopK: true}})
+		require.ErrorAs(t, err, &bad)
+		require.ErrorContains(t, err, says)
 	}
 }

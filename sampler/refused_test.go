@@ -29,16 +29,16 @@ func TestBadInputIsTyped(t *testing.T) {
 		head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 64), Hidden: 8}, Vocab: 8, Hidden: 8})
 		require.NoError(t, err)
 		for want, spec := range map[string]Spec{
-			"ir: unknown sampler 9":                      {Sampler: 9},
-			"ir: softcap is -1":                          {Chain: ir.Chain{Softcap: -1}},
-			"ir: unknown kind of draws 7":                {Draws: 7},
-			"ir: draws of a row are at most 65":          {Draws: ir.WithReplacement, MaxDraws: 65},
-			"ir: unknown mode of log-probabilities 9":    {LogProb: 9},
-			"sampler: max batch is -1: want 0 or more":   {MaxBatch: -1},
-			"sampler: CTAs is 3: want 0":                 {CTAs: 3},
-			"sampler: tuning is 99: want Tuned":          {Tuning: 99},
-			"sampler: tuning is -1: want Tuned":          {Tuning: -1},
-			"sampler: plan: tiling: tile m3n0k0s0c0: M ": {Tile: tiling.Tile{M: 3}},
+			"ir: unknown sampler 9":                          {Sampler: 9},
+			"ir: softcap is -1":                              {Chain: ir.Chain{Softcap: -1}},
+			"ir: unknown kind of draws 7":                    {Draws: 7},
+			"ir: draws of a row are at most 65":              {Draws: ir.WithReplacement, MaxDraws: 65},
+			"ir: unknown mode of log-probabilities 9":        {LogProb: 9},
+			"sampler: max batch is -1: want 0 to 2147483647": {MaxBatch: -1},
+			"sampler: CTAs is 3: want 0":                     {CTAs: 3},
+			"sampler: tuning is 99: want Tuned":              {Tuning: 99},
+			"sampler: tuning is -1: want Tuned":              {Tuning: -1},
+			"sampler: plan: tiling: tile m3n0k0s0c0: M ":     {Tile: tiling.Tile{M: 3}},
 		} {
 			_, err := head.Plan(t.Context(), spec)
 			requireRefused(t, err, want)
