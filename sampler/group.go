@@ -230,7 +230,8 @@ type GroupPlan struct {
 }
 
 // Plan is Head.Plan for a group. Batches of more than MaxBatch rows are sampled in pieces. What ranks cannot do is an *UnsupportedError: with another
-// transport than TransportPeer truncation, several draws, ranks, top and listed log-probabilities.
+// transport than TransportPeer truncation, several draws, ranks, top and listed log-probabilities, and on the cpu log-probabilities
+// of any kind; over TransportPeer all of these are done.
 func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
 	if spec.MaxBatch == 0 {
 		spec.MaxBatch = 64
@@ -250,7 +251,11 @@ func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
 	defer h.open.leave()
 	b, err := h.b.plan(ctx, spec)
 	if err != nil {
-		return nil, planError(err, fmt.Sprintf("%s and %d other ranks", h.g.Info().Devices[0], h.g.world-1))
+		ranks := h.g.world
+		if ranks == 1 { // which is its device
+			ranks = 0
+		}
+		return nil, planError(err, h.g.Info().Devices[0], ranks)
 	}
 	return &GroupPlan{h: h, b: b, spec: spec}, nil
 }

@@ -2,8 +2,10 @@ package sampler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/reference"
@@ -16,6 +18,9 @@ type cpuGroup struct{ world int }
 func newCPUGroup(cfg GroupConfig) (groupBackend, error) {
 	if err := oneProcess(cfg, CPU); err != nil {
 		return nil, err
+	}
+	if t := cfg.Transport; t != "" && t != TransportHost {
+		return nil, refuse("group transport", &TransportError{t, errors.New("the cpu's ranks are in one memory: host is theirs")})
 	}
 	return &cpuGroup{cfg.World}, nil
 }
@@ -60,17 +65,23 @@ func (g *cpuGroup) loadHead(ctx context.Context, w Weights, spans []ir.Span) (gr
 	return h, nil
 }
 
+// cpuRanksLack is what ranks of the reference do not do: they join a token, its score and the log-sum-exp.
+var cpuRanksLack = []ir.Feature{ir.FeatureTopK, ir.FeatureTopP, ir.FeatureMinP, ir.FeatureDraws, ir.FeatureLogProb}
+
 type cpuGroupHead struct{ parts []*cpuHead }
 
 func (h *cpuGroupHead) close() error { return nil }
 
 func (h *cpuGroupHead) plan(_ context.Context, spec Spec) (groupPlanBackend, error) {
 	spec.shard = ir.ShardRecords
-	if err := templates.Supports(spec.Computation()); err != nil { // what kernels' ranks do not do either
-		return nil, err
+	c := spec.Computation()
+	for _, f := range c.Features() {
+		if slices.Contains(cpuRanksLack, f) {
+			return nil, &templates.UnsupportedError{Feature: f}
+		}
 	}
-	if spec.LogProb != ir.NoLogProb {
-		return nil, &templates.UnsupportedError{Feature: "log-probabilities of shards of the vocabulary on the cpu"}
+	if err := templates.Supports(c); err != nil { // what kernels' ranks do not do either
+		return nil, err
 	}
 	if err := spec.knownTile(); err != nil {
 		return nil, err

@@ -36,14 +36,14 @@ func newSimGroup(cfg GroupConfig) (groupBackend, error) {
 	_, name, _ := strings.Cut(cfg.Devices[0], ":")
 	b, err := newSim(name)
 	if err != nil {
-		return nil, fmt.Errorf("sampler: device %s: %w", cfg.Devices[0], err)
+		return nil, refuse("group devices", fmt.Errorf("sampler: device %s: %w", cfg.Devices[0], err))
 	}
 	g := &simGroup{dev: b.(*simDevice), device: cfg.Devices[0], world: cfg.World, transport: cfg.Transport, patience: 1 << 26}
 	switch cfg.Transport {
 	case "":
 		g.transport = TransportPeer
 	case TransportNCCL:
-		return nil, &TransportError{TransportNCCL, errors.New("simulators have no NCCL")}
+		return nil, refuse("group transport", &TransportError{TransportNCCL, errors.New("simulators have no NCCL")})
 	}
 	return g, nil
 }

@@ -251,13 +251,17 @@ func (s Spec) validateArtifact(a *gen.Artifact, further bool) error {
 	return nil
 }
 
-// UnsupportedError names something that a plan asks for and its device cannot do.
+// UnsupportedError names something that a plan asks for and its device, or the ranks of a group, cannot do.
 type UnsupportedError struct {
 	Feature ir.Feature
 	Device  string
+	Ranks   int // of a group, whose first device it names; 0 for a device
 }
 
 func (e *UnsupportedError) Error() string {
+	if e.Ranks > 0 {
+		return fmt.Sprintf("sampler: %d ranks on %s: no ranks do %s yet; the cpu device by itself does", e.Ranks, e.Device, e.Feature)
+	}
 	return fmt.Sprintf("sampler: device %s: no kernel does %s yet; the cpu device does", e.Device, e.Feature)
 }
 
@@ -280,16 +284,16 @@ func (h *Head) Plan(ctx context.Context, spec Spec) (*Plan, error) {
 	}
 	b, err := h.b.plan(ctx, spec)
 	if err != nil {
-		return nil, planError(err, h.device)
+		return nil, planError(err, h.device, 0)
 	}
 	return &Plan{b: b, spec: spec, shape: h.shape}, nil
 }
 
 // planError is an *UnsupportedError for what no kernel does.
-func planError(err error, device string) error {
+func planError(err error, device string, ranks int) error {
 	var missing *templates.UnsupportedError
 	if errors.As(err, &missing) {
-		return &UnsupportedError{missing.Feature, device}
+		return &UnsupportedError{missing.Feature, device, ranks}
 	}
 	return fmt.Errorf("sampler: plan: %w", err)
 }

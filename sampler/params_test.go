@@ -35,17 +35,17 @@ func TestKernelsRefuseWhatTheyLack(t *testing.T) {
 	head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 40*8), Hidden: 8}, Vocab: 40, Hidden: 8})
 	require.NoError(t, err)
 	for feature, spec := range map[ir.Feature]Spec{
-		"the log-sum-exp beside log-probabilities and top-p of two other distributions":   {LogProb: ir.RawLogProb, LogSumExp: true, Truncation: ir.Truncation{TopP: true, TemperatureLast: true}, Chain: ir.Chain{Temperature: true, Mask: true}},
-		"raw log-probabilities of edited logits with the grouped sampler":                 {Chain: ir.Chain{IDs: true}, Sampler: ir.Grouped, LogProb: ir.RawLogProb},
-		"temperature log-probabilities beside penalties or lists of ids and a dense bias": {Chain: ir.Chain{IDs: true, Bias: ir.BiasVector}, LogProb: ir.TemperatureLogProb},
-		"ranks with the grouped sampler":                                                  {LogProb: ir.RawLogProb, Rank: true, Sampler: ir.Grouped},
-		"top log-probabilities with the grouped sampler":                                  {LogProb: ir.RawLogProb, TopN: 3, Sampler: ir.Grouped},
-		"raw top log-probabilities of edited logits":                                      {LogProb: ir.RawLogProb, TopN: 2, Chain: ir.Chain{Penalties: true}},
+		"the log-sum-exp beside log-probabilities and top-p of two other distributions":        {LogProb: ir.RawLogProb, LogSumExp: true, Truncation: ir.Truncation{TopP: true, TemperatureLast: true}, Chain: ir.Chain{Temperature: true, Mask: true}},
+		"raw log-probabilities of edited logits with the grouped sampler":                      {Chain: ir.Chain{IDs: true}, Sampler: ir.Grouped, LogProb: ir.RawLogProb},
+		"temperature log-probabilities beside lists of allowed or banned ids and a dense bias": {Chain: ir.Chain{IDs: true, Bias: ir.BiasVector}, LogProb: ir.TemperatureLogProb},
+		"ranks with the grouped sampler":                                                       {LogProb: ir.RawLogProb, Rank: true, Sampler: ir.Grouped},
+		"top log-probabilities with the grouped sampler":                                       {LogProb: ir.RawLogProb, TopN: 3, Sampler: ir.Grouped},
+		"raw top log-probabilities of edited logits":                                           {LogProb: ir.RawLogProb, TopN: 2, Chain: ir.Chain{Penalties: true}},
 	} {
 		_, err := head.Plan(t.Context(), spec)
 		var missing *UnsupportedError
 		require.ErrorAs(t, err, &missing, feature)
-		require.Equal(t, UnsupportedError{feature, "sim:sm_90"}, *missing)
+		require.Equal(t, UnsupportedError{feature, "sim:sm_90", 0}, *missing)
 		require.EqualError(t, err, "sampler: device sim:sm_90: no kernel does "+string(feature)+" yet; the cpu device does")
 		cpuPlanFor(t, 40, 8, spec)
 	}

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/fsgen/fsgen/ir"
 )
@@ -33,20 +34,20 @@ func Supports(c ir.Computation) error {
 	}
 	unedited := c.Chain.Edits() && c.Sums() && c.Summed() != c
 	switch {
-	case c.Shard == ir.ShardRecords && ofReports(c) != "": // they go from memory to memory
-		return &UnsupportedError{ofReports(c) + " of shards whose ranks do not reach one another's memory"}
+	case c.Shard == ir.ShardRecords && firstOf(c, reports) != "": // they go from memory to memory
+		return &UnsupportedError{firstOf(c, reports) + apart}
 	case c.Shard != ir.Whole && len(c.DistinctSums()) > 1: // records have one sum
 		return &UnsupportedError{"two distributions that are added up of shards of the vocabulary"}
 	case c.Shard == ir.ShardRecords && c.Collects(): // lists go from memory to memory
-		return &UnsupportedError{"truncation and several draws of shards whose ranks do not reach one another's memory"}
+		return &UnsupportedError{firstOf(c, listed) + apart}
 	case c.Shard != ir.Whole && unedited && c.Collects():
-		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities of edited logits with truncation or several draws of shards of the vocabulary")}
+		return &UnsupportedError{ir.Feature(c.LogProb.String()+" log-probabilities of edited logits with ") + firstOf(c, listed) + " of shards of the vocabulary"}
 	case c.Truncation.Any() && c.Sampler != ir.Gumbel:
 		return &UnsupportedError{ir.Feature("truncation with the " + c.Sampler.String() + " sampler")}
 	case len(c.DistinctSums()) > ir.MostSums:
 		return &UnsupportedError{threeSums}
 	case unedited && (c.Chain.Bias == ir.BiasVector || c.Chain.Bias == ir.BiasMatrix):
-		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities beside penalties or lists of ids and a dense bias")}
+		return &UnsupportedError{ir.Feature(c.LogProb.String()+" log-probabilities beside ") + firstOf(c, edits) + " and a dense bias"}
 	case unedited && c.Sampler == ir.Grouped:
 		return &UnsupportedError{ir.Feature(c.LogProb.String() + " log-probabilities of edited logits with the grouped sampler")}
 	case c.Sampler == ir.Grouped && c.Rank:
@@ -59,11 +60,20 @@ func Supports(c ir.Computation) error {
 	return nil
 }
 
-// ofReports is the first feature of a computation that reports of a row's other tokens; "" for none.
-func ofReports(c ir.Computation) ir.Feature {
+// Features by what they take: reports of a row's other tokens, lists of what is drawn from, logits that are changed one by one.
+var (
+	reports = []ir.Feature{ir.FeatureRank, ir.FeatureTopN, ir.FeatureListed}
+	listed  = []ir.Feature{ir.FeatureTopK, ir.FeatureTopP, ir.FeatureMinP, ir.FeatureDraws}
+	edits   = []ir.Feature{ir.FeaturePenalties, ir.FeatureSparseBias, ir.FeatureIDs}
+)
+
+// apart is where what ranks report or list cannot go from memory to memory.
+const apart ir.Feature = " of shards whose ranks do not reach one another's memory"
+
+// firstOf is the first of some features that a computation asks for: a refusal names nothing that nobody has asked for. "" is none.
+func firstOf(c ir.Computation, some []ir.Feature) ir.Feature {
 	for _, f := range c.Features() {
-		switch f {
-		case ir.FeatureRank, ir.FeatureTopN, ir.FeatureListed:
+		if slices.Contains(some, f) {
 			return f
 		}
 	}

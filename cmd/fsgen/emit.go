@@ -262,11 +262,22 @@ func encode(a *gen.Artifact, format string) ([]byte, error) {
 	case "json":
 		return a.Manifest.Encode(), nil
 	case "h":
-		return gen.Header(a)
+		text, err := gen.Header(a)
+		return text, formatError(err)
 	case "go":
-		return gen.GoPackage(a, a.Name())
+		text, err := gen.GoPackage(a, a.Name())
+		return text, formatError(err)
 	}
 	return a.PTX, nil
+}
+
+// formatError makes usage errors of formats that do not take a kernel.
+func formatError(err error) error {
+	var bad *gen.RequestError
+	if errors.As(err, &bad) {
+		return usagef("--format: %s", bad.Rule)
+	}
+	return err
 }
 
 func printOne(e *env, a *gen.Artifact, asked []string) error {

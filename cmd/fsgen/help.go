@@ -29,8 +29,8 @@ func help(e *env, args []string) error {
 	}
 	fmt.Fprint(e.stdout, `
 fsgen COMMAND --help tells more. Data goes to standard output, words to standard error.
-Exit codes: 0 ok, 1 failure, 2 usage, 3 no usable GPU, 4 verification failed. Rows that have no token (-1) are no failure:
-sample says which and why, and exits with 0.
+Exit codes: 0 ok, 1 failure, 2 usage (a flag that is wrong, or flags that ask for what no kernel does), 3 no usable GPU,
+4 verification failed. Rows that have no token (-1) are no failure: sample says which and why, and exits with 0.
 Environment: FSGEN_CACHE_DIR (compiled kernels and tunings; off disables), FSGEN_CUDA_LIB (another libcuda), FSGEN_DUMP
 (keeps the PTX of a GPU's kernels and the compiler's logs in a directory; simulators write none), FSGEN_PTXAS (the assembler
 that fills in a manifest's register counts), FSGEN_CUBLASLT_LIB and FSGEN_NVML_LIB (other libraries for bench), FSGEN_NCCL_LIB

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fsgen/fsgen/sampler"
+	"github.com/fsgen/fsgen/templates"
 )
 
 // Exit codes.
@@ -80,10 +81,9 @@ func run(ctx context.Context, e *env, args []string) int {
 	if !errors.Is(err, errVerify) {
 		e.fail(ctx, err)
 	}
-	var usage *usageError
 	var noGPU *sampler.NoGPUError
 	switch {
-	case errors.As(err, &usage):
+	case isUsage(err):
 		return exitUsage
 	case errors.As(err, &noGPU):
 		return exitNoGPU
@@ -91,6 +91,14 @@ func run(ctx context.Context, e *env, args []string) int {
 		return exitVerify
 	}
 	return exitFailure
+}
+
+// isUsage reports whether flags were wrong: each by itself, or together, as where no kernel does what they ask for.
+func isUsage(err error) bool {
+	var usage *usageError
+	var lacking *sampler.UnsupportedError
+	var missing *templates.UnsupportedError
+	return errors.As(err, &usage) || errors.As(err, &lacking) || errors.As(err, &missing)
 }
 
 func dispatch(ctx context.Context, e *env, args []string) error {

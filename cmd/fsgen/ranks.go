@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -65,13 +66,20 @@ func (r *ranks) open(ctx context.Context, e *env, device string) (*sampler.Group
 	return g, nil
 }
 
+// groupFlags are the flags that fields of a group come from; the others are the ranks'.
+var groupFlags = map[string]string{"group transport": "--tp-transport", "group rank": "--tp-rank", "group devices": "--device", "device": "--device"}
+
 // groupError makes usage errors of what flags were wrong.
 func groupError(err error) error {
 	var bad *sampler.InputError
-	if errors.As(err, &bad) {
-		return usagef("--tp: %s", reason(err))
+	if !errors.As(err, &bad) {
+		return err
 	}
-	return err
+	flag := cmp.Or(groupFlags[bad.Field], "--tp")
+	if bad.Value == nil {
+		return usagef("%s: %s", flag, reason(err))
+	}
+	return usagef("%s is %v: %s", flag, bad.Value, bad.Rule)
 }
 
 // runs names devices, and how often one comes.
