@@ -33,6 +33,10 @@ type ColdStart struct {
 // Plan makes them. Their PTX gets a comment that no cache has met, fsgen's or the driver's; a folder that is gone afterwards
 // stands in for fsgen's.
 func (h *Head) ColdStart(ctx context.Context, spec Spec) (kernels []ColdStart, plan ColdStart, err error) {
+	if err := h.open.enter(); err != nil {
+		return nil, plan, err
+	}
+	defer h.open.leave()
 	b, ok := h.b.(*cudaHead)
 	if !ok {
 		return nil, plan, &InputError{"device", "cold starts are those of a cuda device", nil}
@@ -40,10 +44,6 @@ func (h *Head) ColdStart(ctx context.Context, spec Spec) (kernels []ColdStart, p
 	if err := spec.validate(); err != nil {
 		return nil, plan, err
 	}
-	if err := h.open.enter(); err != nil {
-		return nil, plan, err
-	}
-	defer h.open.leave()
 	dir, err := os.MkdirTemp("", "fsgen-cold-")
 	if err != nil {
 		return nil, plan, err

@@ -441,14 +441,14 @@ func (p *cudaGroupPlan) gatherProcesses(ctx context.Context) error {
 // groups with TransportPeer have them. A rank that is not heard of gives the rows of a launch the status ir.StatusPeer; which it was,
 // Launcher.Peers tells.
 func (p *GroupPlan) NewLaunchers(ctx context.Context) ([]*Launcher, error) {
-	c, ok := p.b.(*cudaGroupPlan)
-	if !ok || c.group.transport != TransportPeer {
-		return nil, &InputError{"group", "launches that exchange need GPUs that reach one another's memory", p.h.g.Info().Transport}
-	}
 	if err := p.open.enter(); err != nil {
 		return nil, err
 	}
 	defer p.open.leave()
+	c, ok := p.b.(*cudaGroupPlan)
+	if !ok || c.group.transport != TransportPeer {
+		return nil, &InputError{"group", "launches that exchange need GPUs that reach one another's memory", p.h.g.Info().Transport}
+	}
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	channels, err := c.group.newChannels(ctx, c.parts[0].list[0].Manifest, recordRows(c.spec.MaxBatch))

@@ -108,6 +108,10 @@ type DeviceWeights struct {
 // WrapHead makes a head of row-major weights that lie in the memory of this device: over them, without a copy, or a packed
 // copy of its own.
 func (d *Device) WrapHead(w DeviceWeights) (*Head, error) {
+	if err := d.open.enter(); err != nil {
+		return nil, err
+	}
+	defer d.open.leave()
 	c, ok := d.b.(*cudaDevice)
 	if !ok {
 		return nil, &InputError{"device", "device memory needs a cuda device", d.Info().Name}
@@ -126,10 +130,6 @@ func (d *Device) WrapHead(w DeviceWeights) (*Head, error) {
 	if err != nil {
 		return nil, &InputError{"weights layout", "want rowmajor or packed", string(w.Layout)}
 	}
-	if err := d.open.enter(); err != nil {
-		return nil, err
-	}
-	defer d.open.leave()
 	h := &cudaHead{dev: c, shape: shape, ptr: driver.DevicePtr(w.Ptr), ld: w.LD, layout: layout}
 	if layout == Packed {
 		if h, err = h.packedCopy(); err != nil {

@@ -338,6 +338,10 @@ func (l *Launcher) Close() error {
 
 // NewLauncher makes a launcher for batches of up to rows rows.
 func (p *Plan) NewLauncher(rows int) (*Launcher, error) {
+	if err := p.open.enter(); err != nil {
+		return nil, err
+	}
+	defer p.open.leave()
 	c, ok := p.b.(*cudaPlan)
 	if !ok {
 		return nil, &InputError{"device", "device launches need a cuda device", nil}
@@ -345,10 +349,6 @@ func (p *Plan) NewLauncher(rows int) (*Launcher, error) {
 	if rows < 1 {
 		return nil, &InputError{"rows", "want 1 or more", rows}
 	}
-	if err := p.open.enter(); err != nil {
-		return nil, err
-	}
-	defer p.open.leave()
 	return c.newLauncher(rows)
 }
 

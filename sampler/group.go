@@ -191,6 +191,10 @@ type GroupHead struct {
 // LoadHead gives each rank the rows of its span: one for each rank, in order, or ir.EvenSpans where spans are nil. The source is one of
 // all rows, of which those of this process's ranks are read. Spans may begin anywhere, and may be empty.
 func (g *Group) LoadHead(ctx context.Context, w Weights, spans []ir.Span) (*GroupHead, error) {
+	if err := g.open.enter(); err != nil {
+		return nil, err
+	}
+	defer g.open.leave()
 	if err := w.validate(); err != nil {
 		return nil, err
 	}
@@ -203,10 +207,6 @@ func (g *Group) LoadHead(ctx context.Context, w Weights, spans []ir.Span) (*Grou
 	if err := (ir.Computation{Sampler: ir.Greedy}).ValidSpans(spans, w.Vocab); err != nil {
 		return nil, refuse("group spans", err)
 	}
-	if err := g.open.enter(); err != nil {
-		return nil, err
-	}
-	defer g.open.leave()
 	b, err := g.b.loadHead(ctx, w, spans)
 	if err != nil {
 		return nil, fmt.Errorf("sampler: load head: %w", err)
@@ -233,6 +233,10 @@ type GroupPlan struct {
 // transport than TransportPeer truncation, several draws, ranks, top and listed log-probabilities, and on the cpu log-probabilities
 // of any kind; over TransportPeer all of these are done.
 func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
+	if err := h.open.enter(); err != nil {
+		return nil, err
+	}
+	defer h.open.leave()
 	if spec.MaxBatch == 0 {
 		spec.MaxBatch = 64
 	}
@@ -245,10 +249,6 @@ func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
 	if spec.Artifact != nil && h.g.world > 1 {
 		return nil, &InputError{"artifact", "plans of groups make their own kernels", spec.Artifact.Name()}
 	}
-	if err := h.open.enter(); err != nil {
-		return nil, err
-	}
-	defer h.open.leave()
 	b, err := h.b.plan(ctx, spec)
 	if err != nil {
 		ranks := h.g.world
@@ -270,6 +270,10 @@ func (p *GroupPlan) Spec() Spec { return p.spec }
 // whole vocabulary in everything that rows bring: bias, masks, lists. A rank that is not heard of in time is a *PeerError on every
 // other, and the group is of no use afterwards but to be closed.
 func (p *GroupPlan) Sample(ctx context.Context, hidden []uint16, rows Rows) (*Result, error) {
+	if err := p.open.enter(); err != nil {
+		return nil, err
+	}
+	defer p.open.leave()
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	b, err := p.newBatch(ctx, hidden, rows)
@@ -279,10 +283,6 @@ func (p *GroupPlan) Sample(ctx context.Context, hidden []uint16, rows Rows) (*Re
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := p.open.enter(); err != nil {
-		return nil, err
-	}
-	defer p.open.leave()
 	res := &Result{Tokens: []int32{}, Status: []ir.Status{}}
 	for _, part := range p.parts(b) {
 		all, err := p.b.sample(ctx, part)

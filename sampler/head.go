@@ -101,13 +101,13 @@ type Head struct {
 // LoadHead copies an LM head to the device. Sizes that no head can have, that a Matrix has not, or that on the cpu and the simulators
 // this machine's memory does not hold are an *InputError; what the source says stays below.
 func (d *Device) LoadHead(ctx context.Context, w Weights) (*Head, error) {
-	if err := w.validate(); err != nil {
-		return nil, err
-	}
 	if err := d.open.enter(); err != nil {
 		return nil, err
 	}
 	defer d.open.leave()
+	if err := w.validate(); err != nil {
+		return nil, err
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("sampler: load head: %w", err)
 	}
@@ -260,7 +260,7 @@ type UnsupportedError struct {
 
 func (e *UnsupportedError) Error() string {
 	if e.Ranks > 0 {
-		return fmt.Sprintf("sampler: %d ranks on %s: no ranks do %s yet; the cpu device by itself does", e.Ranks, e.Device, e.Feature)
+		return fmt.Sprintf("sampler: %d ranks on %s cannot do %s yet; the cpu device by itself can", e.Ranks, e.Device, e.Feature)
 	}
 	return fmt.Sprintf("sampler: device %s: no kernel does %s yet; the cpu device does", e.Device, e.Feature)
 }
@@ -269,16 +269,16 @@ func (e *UnsupportedError) Error() string {
 // Sample has to. What no device can do, such as a sampler or a tile that there is none of, is an *InputError; what this one
 // cannot, an *UnsupportedError.
 func (h *Head) Plan(ctx context.Context, spec Spec) (*Plan, error) {
+	if err := h.open.enter(); err != nil {
+		return nil, err
+	}
+	defer h.open.leave()
 	if spec.MaxBatch == 0 {
 		spec.MaxBatch = 64
 	}
 	if err := spec.validate(); err != nil {
 		return nil, err
 	}
-	if err := h.open.enter(); err != nil {
-		return nil, err
-	}
-	defer h.open.leave()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("sampler: plan: %w", err)
 	}

@@ -19,7 +19,7 @@ func (b *batch) setSlots(c ir.Computation, r Rows) error {
 	if len(r.Slots) != b.rows {
 		return &InputError{"slots", fmt.Sprintf("want %d values, one a row", b.rows), fmt.Sprintf("%d values", len(r.Slots))}
 	}
-	if r.SlotCount < 1 || r.SlotCount > math.MaxInt32 {
+	if r.SlotCount < min(b.rows, 1) || r.SlotCount > math.MaxInt32 { // no rows want none
 		return &InputError{"slot count", fmt.Sprintf("want 1 to %d", math.MaxInt32), r.SlotCount}
 	}
 	if row, err := ir.ValidSlots(r.Slots, r.SlotCount); err != nil {

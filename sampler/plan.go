@@ -23,6 +23,10 @@ func (p *Plan) Kernels() []string { return p.b.kernels() }
 
 // Sample draws one token for each row of hidden [B, D] (bf16). No rows is no error, and no work.
 func (p *Plan) Sample(ctx context.Context, hidden []uint16, rows Rows) (*Result, error) {
+	if err := p.open.enter(); err != nil {
+		return nil, err
+	}
+	defer p.open.leave()
 	b, err := newBatch(p.spec, p.shape, hidden, rows)
 	if err != nil {
 		return nil, err
@@ -30,10 +34,6 @@ func (p *Plan) Sample(ctx context.Context, hidden []uint16, rows Rows) (*Result,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := p.open.enter(); err != nil {
-		return nil, err
-	}
-	defer p.open.leave()
 	if b.rows == 0 {
 		return &Result{Tokens: []int32{}, Status: []ir.Status{}}, nil
 	}

@@ -119,6 +119,40 @@ func TestClosed(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
+// What is closed says so ahead of anything that is wrong with the call.
+func TestClosedComesFirst(t *testing.T) {
+	w := Weights{Source: Matrix{Data: make([]uint16, 40*8), Hidden: 8}, Vocab: 40, Hidden: 8}
+	for _, name := range []string{CPU, "sim:sm_90"} {
+		dev, err := Open(name)
+		require.NoError(t, err)
+		head, err := dev.LoadHead(t.Context(), w)
+		require.NoError(t, err)
+		plan, err := head.Plan(t.Context(), Spec{})
+		require.NoError(t, err)
+		g, err := OpenGroup(t.Context(), GroupConfig{Devices: []string{name, name}})
+		require.NoError(t, err)
+		groupHead, err := g.LoadHead(t.Context(), w, nil)
+		require.NoError(t, err)
+		groupPlan, err := groupHead.Plan(t.Context(), Spec{})
+		require.NoError(t, err)
+		for _, c := range []interface{ Close() error }{plan, head, dev, groupPlan, groupHead, g} {
+			require.NoError(t, c.Close())
+		}
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		for what, call := range map[string]func() error{
+			"bad hidden states":        func() error { _, err := plan.Sample(cancelled, make([]uint16, 7), Rows{}); return err },
+			"a bad spec":               func() error { _, err := head.Plan(cancelled, Spec{MaxBatch: -1}); return err },
+			"no weights":               func() error { _, err := dev.LoadHead(cancelled, Weights{}); return err },
+			"ranks: bad hidden states": func() error { _, err := groupPlan.Sample(cancelled, make([]uint16, 7), Rows{}); return err },
+			"ranks: a bad spec":        func() error { _, err := groupHead.Plan(cancelled, Spec{MaxBatch: -1}); return err },
+			"ranks: no weights":        func() error { _, err := g.LoadHead(cancelled, Weights{}, nil); return err },
+		} {
+			require.ErrorIs(t, call(), ErrClosed, "%s on %s", what, name)
+		}
+	}
+}
+
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

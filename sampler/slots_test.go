@@ -74,3 +74,29 @@ func TestArtifactsFitTheSlots(t *testing.T) {
 		require.ErrorContains(t, Spec{Artifact: a, Slots: !has}.validate(), "slots: the plan and the kernel both have them, or neither")
 	}
 }
+
+// No rows is no error where rows have slots too, whether or not there are any.
+func TestNoRowsOfSlots(t *testing.T) {
+	spec := Spec{Slots: true, Chain: ir.Chain{Temperature: true, Mask: true, Bias: ir.BiasMatrix}, Truncation: ir.Truncation{TopK: true}}
+	full := Rows{SlotCount: 2, Temperature: []float32{1}, Mask: make([]uint32, 4), Bias: make([]float32, 80), TopK: []int32{1}}
+	for _, name := range []string{CPU, "sim:sm_90"} {
+		dev, err := Open(name)
+		require.NoError(t, err)
+		head, err := dev.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 40*8), Hidden: 8}, Vocab: 40, Hidden: 8})
+		require.NoError(t, err)
+		plan, err := head.Plan(t.Context(), spec)
+		require.NoError(t, err)
+		for _, rows := range []Rows{{}, full} {
+			res, err := plan.Sample(t.Context(), nil, rows)
+			require.NoError(t, err)
+			require.Equal(t, &Result{Tokens: []int32{}, Status: []ir.Status{}}, res)
+		}
+		var bad *InputError
+		_, err = plan.Sample(t.Context(), nil, Rows{SlotCount: -1})
+		require.ErrorAs(t, err, &bad)
+		one := full
+		one.SlotCount, one.Slots = 0, []int32{0}
+		_, err = plan.Sample(t.Context(), make([]uint16, 8), one)
+		require.ErrorContains(t, err, "slot count is 0: want 1 to 2147483647")
+	}
+}
