@@ -12,7 +12,7 @@ import (
 )
 
 // setKernel takes the computation from an emitted kernel, where neither a flag nor the model says otherwise.
-func (o *sampling) setKernel(_ *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
+func (o *sampling) setKernel(e *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {
 	if o.kernel == "" {
 		return nil
 	}
@@ -31,12 +31,7 @@ func (o *sampling) setKernel(_ *env, in *opened, spec *sampler.Spec, rows *sampl
 			rows.Slots = append(rows.Slots, int32(row))
 		}
 	}
-	if !o.changed("scale") && in.own.Scale == 0 {
-		spec.Chain.Scale = chain.Scale
-	}
-	if !o.changed("softcap") && in.own.Softcap == 0 {
-		spec.Chain.Softcap = chain.Softcap
-	}
+	o.takeOwn(e, in, spec, chain)
 	if !o.changed("temperature") && !chain.Temperature {
 		spec.Chain.Temperature, rows.Temperature = false, nil
 	}
@@ -47,19 +42,35 @@ func (o *sampling) setKernel(_ *env, in *opened, spec *sampler.Spec, rows *sampl
 	return err
 }
 
+// takeOwn takes the scale and the soft-cap that the kernel was emitted with, where neither a flag nor the model says otherwise, and says so.
+func (o *sampling) takeOwn(e *env, in *opened, spec *sampler.Spec, kernel ir.Chain) {
+	var does []string
+	if !o.changed("scale") && in.own.Scale == 0 && kernel.Scale != 0 {
+		spec.Chain.Scale = kernel.Scale
+		does = append(does, fmt.Sprintf("scales logits by %v", kernel.Scale))
+	}
+	if !o.changed("softcap") && in.own.Softcap == 0 && kernel.Softcap != 0 {
+		spec.Chain.Softcap = kernel.Softcap
+		does = append(does, fmt.Sprintf("caps logits at %v", kernel.Softcap))
+	}
+	if len(does) > 0 {
+		e.note("the kernel %s: it was emitted so", strings.Join(does, " and "))
+	}
+}
+
 // checkKernel compares what the kernel computes with what flags and model ask for.
 func (o *sampling) checkKernel(a *gen.Artifact, spec *sampler.Spec) error {
 	m, want := a.Manifest, spec.Computation().Normalize()
 	if m.Sampler != want.Sampler.String() || m.Transform != want.Chain.String() {
-		return fmt.Errorf("%s computes %s with transform %s: the flags and the model ask for %s with %s", o.kernel, m.Sampler, m.Transform,
-			want.Sampler, want.Chain)
+		return fmt.Errorf("%s computes %s with transform %s, and this call is for %s with %s, by its flags, the model, and what holds without them "+
+			"(--sampler gumbel, --temperature 1)", o.kernel, m.Sampler, m.Transform, want.Sampler, want.Chain)
 	}
 	if got := a.Truncation(); got != want.Truncation.String() {
-		return fmt.Errorf("%s has truncation %s: the flags ask for %s (--top-k 0, --top-p 1 and --min-p 0 turn a filter off that the kernel has)", o.kernel,
+		return fmt.Errorf("%s has truncation %s: the flags give %s (--top-k 0, --top-p 1 and --min-p 0 turn a filter off that the kernel has)", o.kernel,
 			got, want.Truncation)
 	}
 	if got := a.Draws(); got != want.Draws.String() {
-		return fmt.Errorf("%s has draws %s: the flags ask for %s (--draws, --without-replacement)", o.kernel, got, want.Draws)
+		return fmt.Errorf("%s has draws %s: the flags give %s (--draws, --without-replacement)", o.kernel, got, want.Draws)
 	}
 	if o.score && !a.Writes("score") {
 		return fmt.Errorf("%s writes no scores, which --score asks for: emit it with --score", o.kernel)
