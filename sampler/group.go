@@ -229,9 +229,9 @@ type GroupPlan struct {
 	turn sync.Mutex // calls take turns: ranks make them in one order
 }
 
-// Plan is Head.Plan for a group. Batches of more than MaxBatch rows are sampled in pieces. What ranks cannot do is an *UnsupportedError: with another
-// transport than TransportPeer truncation, several draws, ranks, top and listed log-probabilities, and on the cpu log-probabilities
-// of any kind; over TransportPeer all of these are done.
+// Plan is Head.Plan for a group. Batches of more than MaxBatch rows are sampled in pieces. Over TransportPeer ranks truncate, draw several
+// tokens and report ranks, top and listed log-probabilities; over the other transports they do none of these, and on the cpu no
+// log-probabilities either. What ranks do not do is an *UnsupportedError.
 func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
 	if err := h.open.enter(); err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func (r *ranks) flags(f *pflag.FlagSet, processes bool) {
 	f.StringVar(&r.transport, "tp-transport", "", "how ranks exchange what they found: peer, nccl or host (the first that works if absent; needs --tp)")
 	if processes {
 		f.IntVar(&r.own, "tp-rank", 0, "be this one of the ranks, the others being processes of their own (needs --tp-group)")
-		f.StringVar(&r.name, "tp-group", "", "name that the processes of the ranks find each other by (needs --tp)")
+		f.StringVar(&r.name, "tp-group", "", "name that the processes of the ranks find each other by (needs --tp, and GPUs)")
 	}
 }
 
