@@ -10,6 +10,7 @@ func degenerate(r *run) []item {
 		{"NaN at every position", "B4", nanEverywhere},
 		{"a masked NaN is not seen", "B4", maskedNaN},
 		{"logits of tokens not allowed that are NaN or infinite", "B4", disallowedExtremes},
+		{"such logits where two distributions are added up", "B4", disallowedBesideSums},
 		{"signed zeros tie, the lowest id wins", "B5", signedZeros},
 		{"equal maxima, the lowest id wins", "B5", equalMaxima},
 		{"tiny temperatures", "B6", tinyTemperatures},

@@ -12,29 +12,28 @@ import (
 
 // disallowedExtremes has weights that make NaN and infinite logits of tokens that masks or lists keep every row from.
 func disallowedExtremes(ctx context.Context, p *probe) error {
-	const v = 1001
-	plain := with(zeros(v), 2, 64, 700)
-	nans := with(plain, nan32, 3, 70, 71, 500, v-1)
-	for _, spec := range p.disallowing() {
-		cases := [][]float32{with(nans, -inf32, 4, 900)}
-		if spec.Chain.Mask && spec.LogProb != ir.ProcessedLogProb {
-			cases = append(cases, with(nans, inf32, 5, 901))
-		}
-		for _, levels := range cases {
-			if _, err := p.verify(ctx, p.disallowed(spec, plain, levels)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return p.disallowed(ctx, p.disallowing())
 }
 
-// disallowing are specs with log-probabilities of every mode, and what is reported beside them as far as kernels do so.
+// disallowedBesideSums has them where a second sum, that of the log-sum-exp or of top-p, is of the tokens that rows may draw.
+func disallowedBesideSums(ctx context.Context, p *probe) error {
+	summed := p.noisy("mask,temperature")
+	summed.LogProb, summed.LogSumExp = ir.RawLogProb, true
+	specs := []sampler.Spec{summed}
+	if p.kind.sampler == ir.Gumbel {
+		listed, narrowed := summed, truncated("mask,temperature", "top-p")
+		listed.Chain, narrowed.LogProb = chain("ids,temperature"), ir.RawLogProb
+		specs = append(specs, listed, narrowed)
+	}
+	return p.disallowed(ctx, specs)
+}
+
+// disallowing are specs with log-probabilities of every mode, of every sampler, and what is reported beside them as far as kernels do so.
 func (p *probe) disallowing() (specs []sampler.Spec) {
 	for _, mode := range []ir.LogProb{ir.RawLogProb, ir.TemperatureLogProb, ir.ProcessedLogProb} {
 		masked, listed := p.noisy("mask,temperature"), p.noisy("ids,temperature")
-		masked.LogProb, listed.LogProb = mode, mode
-		masked.ListLogProbs, listed.ListLogProbs = true, true
+		masked.LogProb, masked.LogSumExp, masked.ListLogProbs = mode, false, true
+		listed.LogProb, listed.LogSumExp, listed.ListLogProbs = mode, false, true
 		if masked.Sampler != ir.Grouped {
 			masked.TopN, masked.Rank = 5, true
 		}
@@ -44,15 +43,34 @@ func (p *probe) disallowing() (specs []sampler.Spec) {
 		}
 	}
 	if p.kind.sampler == ir.Gumbel {
-		narrowed, greedy := truncated("mask,temperature", "top-p"), p.greedy("mask")
-		narrowed.LogProb, greedy.LogProb = ir.RawLogProb, ir.RawLogProb
-		specs = append(specs, narrowed, greedy)
+		greedy := p.greedy("mask")
+		greedy.LogProb = ir.RawLogProb
+		specs = append(specs, greedy)
 	}
 	return specs
 }
 
-// disallowed is a problem of rows with the same logits, which may draw what is plain in them, less some tokens of each row.
-func (p *probe) disallowed(spec sampler.Spec, plain, levels []float32) *problem {
+// disallowed compares rows with the reference in which tokens that no row may draw have NaN and infinite logits.
+func (p *probe) disallowed(ctx context.Context, specs []sampler.Spec) error {
+	const v = 1001
+	plain := with(zeros(v), 2, 64, 700)
+	nans := with(plain, nan32, 3, 70, 71, 500, v-1)
+	for _, spec := range specs {
+		cases := [][]float32{with(nans, -inf32, 4, 900)}
+		if spec.Chain.Mask && spec.LogProb != ir.ProcessedLogProb {
+			cases = append(cases, with(nans, inf32, 5, 901))
+		}
+		for _, levels := range cases {
+			if _, err := p.verify(ctx, disallowedRows(spec, plain, levels)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// disallowedRows is a problem of rows with the same logits, which may draw what is plain in them, less some tokens of each row.
+func disallowedRows(spec sampler.Spec, plain, levels []float32) *problem {
 	const rows = 3
 	pr, v := plant(spec, levels).repeat(rows), len(levels)
 	if spec.Chain.Temperature {

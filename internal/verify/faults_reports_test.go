@@ -39,12 +39,12 @@ var disallowedFaults = []fault{
 				res.LogProbs[b] = -22.8739
 			}
 		}
-	}}, "degenerate", []string{"logits of tokens not allowed", "grouped: logits of tokens not allowed"}},
+	}}, "degenerate", []string{"logits of tokens not allowed", "grouped: logits of tokens not allowed", "such logits where", "grouped: such logits where"}},
 	{"infinite logits of tokens that are not allowed count for nothing", &lens{out: func(p *lensPlan, _ []uint16, _ sampler.Rows, res *sampler.Result) {
 		for b := range res.LogProbs {
 			res.LogProbs[b] = max(res.LogProbs[b], -7)
 		}
-	}}, "degenerate", []string{"logits of tokens not allowed", "grouped: logits of tokens not allowed"}},
+	}}, "degenerate", []string{"logits of tokens not allowed", "grouped: logits of tokens not allowed", "such logits where", "grouped: such logits where"}},
 }
 
 var editFaults = []fault{
