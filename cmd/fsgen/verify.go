@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,6 +25,7 @@ var verifyCommand = &command{
 		var o ranks
 		o.flags(f, false)
 		kind := f.String("sampler", "", "only the checks of one sampler: gumbel, grouped or greedy")
+		match := f.String("run", "", "only the checks whose names this regular expression matches")
 		return func(ctx context.Context, e *env, args []string) error {
 			if err := noArgs("verify", args); err != nil {
 				return err
@@ -31,7 +33,7 @@ var verifyCommand = &command{
 			if err := o.check(); err != nil {
 				return err
 			}
-			return runVerify(ctx, e, *device, &o, verify.Options{Suite: *suite, Sampler: *kind, Seed: *seed, Draws: *draws})
+			return runVerify(ctx, e, *device, &o, verify.Options{Suite: *suite, Sampler: *kind, Match: *match, Seed: *seed, Draws: *draws})
 		}
 	},
 }
@@ -48,6 +50,9 @@ func checkVerify(device string, o verify.Options) error {
 		if _, err := parseSampler(o.Sampler); err != nil {
 			return err
 		}
+	}
+	if _, err := regexp.Compile(o.Match); err != nil {
+		return usagef("--run: %s", err)
 	}
 	if o.Draws < 0 {
 		return usagef("--draws is %d: want 0 or more", o.Draws)

@@ -208,3 +208,19 @@ func TestSuiteOfOneSampler(t *testing.T) {
 	_, err = Run(t.Context(), cpu(t), Options{Sampler: "topk"})
 	require.ErrorContains(t, err, `unknown sampler "topk"`)
 }
+
+func TestSuiteOfSomeNames(t *testing.T) {
+	run := func(match string) *Report {
+		rep, err := Run(t.Context(), cpu(t), Options{Suite: "exact", Seed: 1, Draws: 10_000, Match: match})
+		require.NoError(t, err)
+		return rep
+	}
+	some, one := run("draws of a row$"), run("distinct draws")
+	require.Len(t, some.Checks, 2)
+	require.Len(t, one.Checks, 1)
+	require.Equal(t, one.Checks[0].Stat, some.Checks[1].Stat, "data does not depend on what else runs")
+	_, err := Run(t.Context(), cpu(t), Options{Match: "no such check"})
+	require.ErrorContains(t, err, `verify: suite quick has no checks that "no such check" matches for cpu`)
+	_, err = Run(t.Context(), cpu(t), Options{Match: "("})
+	require.ErrorContains(t, err, "missing closing )")
+}

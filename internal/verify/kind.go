@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/fsgen/fsgen/ir"
@@ -27,16 +29,23 @@ func both(items []item) []item {
 	return out
 }
 
-// chosen drops the checks of samplers that the options do not name.
+// chosen drops the checks of samplers, and of names, that the options do not ask for. A check's data does not depend on what else runs.
 func (r *run) chosen(items []item) ([]item, error) {
-	if r.o.Sampler == "" {
-		return items, nil
+	if r.o.Sampler != "" {
+		s, err := ir.ParseSampler(r.o.Sampler)
+		if err != nil {
+			return nil, err
+		}
+		items = slices.DeleteFunc(items, func(it item) bool { return it.kind.sampler != s })
 	}
-	s, err := ir.ParseSampler(r.o.Sampler)
-	if err != nil {
-		return nil, err
+	if r.o.Match != "" {
+		match, err := regexp.Compile(r.o.Match)
+		if err != nil {
+			return nil, fmt.Errorf("verify: %w", err)
+		}
+		items = slices.DeleteFunc(items, func(it item) bool { return !match.MatchString(it.name) })
 	}
-	return slices.DeleteFunc(items, func(it item) bool { return it.kind.sampler != s }), nil
+	return items, nil
 }
 
 // noisy and greedy are specs with scores, of the probe's kind.

@@ -82,7 +82,11 @@ func (r *run) do(ctx context.Context, s suite) (*Report, error) {
 		return nil, err
 	}
 	if len(items) == 0 {
-		return nil, fmt.Errorf("verify: suite %s has no checks for %s", s.name, r.info.Name)
+		which := ""
+		if r.o.Match != "" {
+			which = fmt.Sprintf(" that %q matches", r.o.Match)
+		}
+		return nil, fmt.Errorf("verify: suite %s has no checks%s for %s", s.name, which, r.info.Name)
 	}
 	rep := &Report{Suite: s.name, Device: r.info.Name, Seed: r.o.Seed, Checks: []Check{}}
 	for i, it := range items {

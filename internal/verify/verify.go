@@ -15,6 +15,8 @@ type Options struct {
 	Suite string
 	// Sampler, where not empty, leaves only the checks of one sampler; those that compare several are the default's.
 	Sampler string
+	// Match, where not empty, is a regular expression that leaves only the checks whose names it matches.
+	Match string
 	// Seed makes all random data and all samples; the same seed repeats a run exactly.
 	Seed uint64
 	// Draws is how many tokens the largest statistic takes, the others in proportion; 0 means 1e8 on a GPU, 2e6 on the CPU.
