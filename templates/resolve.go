@@ -26,7 +26,7 @@ const (
 	wordBest       = resolveWords + 16              // key of the best score
 	wordLargest    = resolveWords + 24              // largest logit listed, as the high word of a key
 	wordEdge       = resolveWords + 28              // what the logits of the keys reach that are sorted
-	wordHighest    = resolveWords + 32              // key of the highest rank that was drawn
+	wordSpare      = resolveWords + 32              // 0, and free for a key
 	wordPick       = resolveWords + 40              // what the row's token has for its log-probability, two words
 	wordPeak       = resolveWords + 48              // largest logit of the row, as the high word of a key
 )
@@ -126,17 +126,22 @@ func (r *resolver) resolveFilters() {
 	r.decideNarrowed()
 }
 
-// decideNarrowed draws from the list of a row that filters narrow.
+// decideNarrowed decides a row that filters narrow.
 func (r *resolver) decideNarrowed() {
 	if r.further {
 		r.byMode()
-	} else {
-		r.noteNarrowed()
+		return
 	}
+	r.noteNarrowed()
 	edge := r.edge()
 	r.checkList(edge)
+	r.drawFromList(edge)
+}
+
+// drawFromList draws from a list that has not overflowed.
+func (r *resolver) drawFromList(edge ptx.B32) {
 	r.load(edge)
-	r.moreTies()
+	r.allTies()
 	r.sort()
 	r.truncate()
 	r.draw()
@@ -287,7 +292,7 @@ func (r *resolver) readList(candidates, bounds ptx.B64) {
 
 // loadOwn has every thread load one entry while the rest is prepared.
 func (r *resolver) loadOwn() {
-	if r.further && r.narrowsSeveral() && r.repeats() { // where registers are fewest
+	if r.further && r.c.Truncation.Any() { // where registers are fewest, and rows few
 		return
 	}
 	f, there, addr := r.f, r.f.Pred("has_own"), r.f.B64()
@@ -345,7 +350,7 @@ func (r *resolver) setWords() {
 	f.StSharedB32(r.smem.Off(wordCut), imm(f, notReached)).If(first)
 	f.StSharedB32(r.smem.Off(wordCut+4), imm(f, notReached)).If(first)
 	f.StSharedB64(r.smem.Off(wordBest), zero).If(first)
-	f.StSharedB64(r.smem.Off(wordHighest), zero).If(first)
+	f.StSharedB64(r.smem.Off(wordSpare), zero).If(first)
 }
 
 func (r *resolver) sync() { r.f.BarSync(ptx.Imm(0)) }

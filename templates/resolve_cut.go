@@ -211,7 +211,7 @@ func (r *resolver) massRange(known ptx.B64) (least, most ptx.B64) {
 	f.MulF32(low, mass, ptx.F32Imm(1-massMargin), ptx.RN)
 	f.MulF32(high, mass, ptx.F32Imm(1+massMargin), ptx.RN)
 	least, most = f.B64("least_mass"), f.B64("most_mass")
-	f.CvtRziU64F32(least, low) // saturates; a NaN is 0
+	f.CvtRziU64F32(least, low) // saturates
 	f.CvtRziU64F32(most, high)
 	f.MaxU64(least, least, slack)
 	f.SubU64(least, least, slack)
@@ -221,6 +221,7 @@ func (r *resolver) massRange(known ptx.B64) (least, most ptx.B64) {
 	sane, usual := f.Pred("mass_is_usual"), f.B64()
 	f.SetpF32(ptx.LT, sane, mass, ptx.F32Imm(0x1p62*(1+massMargin))) // false for NaN
 	f.MovB64(usual, ptx.Imm(math.MaxInt64))
+	f.SelpB64(least, least, known, sane) // NaN is 2^63
 	f.SelpB64(most, most, usual, sane)
 	if r.c.Chain.Temperature && tempered {
 		beyond := r.beyondWeights()

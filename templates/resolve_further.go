@@ -72,20 +72,50 @@ func (r *resolver) overflows(edge ptx.B32, over ptx.Pred) {
 	r.keepOpen(passDraw, imm(f, 0), zero, others)
 }
 
-// drawAgain has a row draw once more whose list of scores has overflowed, where p holds for all threads: from the score that as many
-// of the listed ones reach as are wanted, and if that is the bound that there was, fewer of the tokens that just reach it. At T = 0
-// thousands may.
-func (r *resolver) drawAgain(p ptx.Pred) {
-	f, on := r.f, r.f.Label("list_held")
-	f.Bra(on).IfNot(p)
-	r.sortAll(r.scoreKeyOf)
-	key, same := f.B64("proven"), f.Pred("same_bound")
-	f.LdSharedB64(key, r.smem.Off(resolveKeys+8*(surveyPivots-1)))
-	bound := r.high(key)
-	f.SetpU32(ptx.EQ, same, bound, r.bound)
-	r.fewerTies(same)
-	r.keepOpen(passDraw, bound, r.state.floor, p)
+// listLess keeps a row open whose list has overflowed in a further pass: it lists once more what it did, from the rank on that as many as
+// are wanted of the stored tokens reach, ids included: k by logits, a survey's by scores. Those wanted do so again, and whichever tokens
+// found room, the others that did are not listed any more: nearly a list's fewer each time, and of stored tokens in random order
+// all but as small a part of all as is wanted of them. Equal values are told apart by ids as all else is.
+func (r *resolver) listLess() {
+	f, on, over := r.f, r.f.Label("list_held"), r.f.Pred("list_overflows")
+	f.SetpU32(ptx.GT, over, r.count, ptx.Imm(manifest.RowCandidates))
+	if countsKept(r.c) { // whose lists are split (resolve_kept.go)
+		f.SetpAndU32(ptx.NE, over, r.state.mode, ptx.Imm(passKept), over)
+	}
+	f.Bra(on).IfNot(over)
+	key, low, bound, ids, proven := r.wantedKey(), f.B32(), f.B32("listed_from"), f.B32("listed_ids"), f.Pred("marks_prove_more")
+	f.MovUnpackB64(low, bound, key)
+	f.NotB32(ids, low)
+	f.AddU32(ids, ids, ptx.Imm(1))
+	f.SetpU32(ptx.GT, proven, r.bound, bound)
+	f.MovB32(ids, ptx.Imm(0)).If(proven)
+	f.MaxU32(bound, bound, r.bound)
+	first := r.isThread(0) // the rest of the row's state is as it was
+	f.StGlobalB32(r.stateAt.Off(4*stateBound), bound).If(first)
+	f.StGlobalB32(r.stateAt.Off(4*stateIDs), ids).If(first)
+	r.endWith(ir.StatusUndecided, over)
 	f.Place(on)
+}
+
+// wantedKey is the key of the last token that is wanted of a list that is full. Only rows with a k list by their logits.
+func (r *resolver) wantedKey() ptx.B64 {
+	f, key, keyOf := r.f, r.f.B64("wanted_key"), r.scoreKeyOf
+	last := imm(f, surveyPivots)
+	if r.c.Truncation.TopK {
+		draws := f.Pred("lists_scores")
+		f.SetpU32(ptx.EQ, draws, r.state.mode, ptx.Imm(passDraw))
+		f.SelpB32(last, last, r.filter.k, draws)
+		keyOf = func(e entry) ptx.B64 {
+			value, listed := f.F32("listed_by"), f.B64("listed_key")
+			f.SelpF32(value, e.score, e.z, draws)
+			rankKey(f, listed, value, e.id)
+			return listed
+		}
+	}
+	r.sortAll(keyOf)
+	f.SubU32(last, last, ptx.Imm(1))
+	f.LdSharedB64(key, r.keyAddr(last))
+	return key
 }
 
 // sortAll sorts the keys of all entries of a list that is full.
@@ -102,12 +132,8 @@ func (r *resolver) sortAll(keyOf func(e entry) ptx.B64) {
 // spread evenly: all tokens have one logit, say.
 func (r *resolver) fewerTies(p ptx.Pred) {
 	f := r.f
-	span, unbounded, wide, count := f.B32("ids_span"), f.Pred("no_ids"), f.B64(), f.B64()
+	span, wide, count := f.B32("ids_span"), f.B64(), f.B64()
 	f.MovB32(span, r.vocab)
-	if r.further {
-		f.SetpU32(ptx.NE, unbounded, r.state.ids, ptx.Imm(0))
-		f.MovB32(span, r.state.ids).If(unbounded)
-	}
 	f.MulWideU32(wide, span, ptx.Imm(manifest.RowCandidates/2))
 	f.CvtU64U32(count, r.count)
 	f.MaxU64(count, count, ptx.Imm(1))
@@ -117,20 +143,18 @@ func (r *resolver) fewerTies(p ptx.Pred) {
 	f.MovB32(r.ids, span).If(p)
 }
 
-// moreTies keeps a row open that has listed fewer tokens than its k since their ids were bounded too low.
-func (r *resolver) moreTies() {
-	if !r.further || !r.c.Truncation.TopK {
+// allTies keeps a row open that has listed fewer tokens than its k since the first pass bounded their ids too low: without a bound of ids,
+// what overflows proves one (listLess).
+func (r *resolver) allTies() {
+	if !r.further {
 		return
 	}
 	f := r.f
-	short, zero, twice := f.Pred("too_few_ties"), f.B64(), f.B32()
+	short, zero := f.Pred("too_few_ties"), f.B64()
 	f.MovB64(zero, ptx.Imm(0))
 	f.SetpU32(ptx.LT, short, r.listed, r.filter.k)
 	f.SetpAndU32(ptx.NE, short, r.state.ids, ptx.Imm(0), short)
-	f.ShlB32(twice, r.state.ids, ptx.Imm(1))
-	f.MovB32(r.ids, twice).If(short)
 	r.keepOpen(passRelist, r.bound, zero, short)
-	f.MovB32(r.ids, ptx.Imm(0))
 }
 
 // drawsNext keeps a row open whose list does not decide it.
@@ -149,12 +173,15 @@ func (r *resolver) closeRow() {
 	r.f.RedGlobalAddU32(r.open, imm(r.f, -1), ptx.RelaxedGPU)
 }
 
-// byMode runs what the row's mode asks for; a row that lists by its logits goes on as in the first pass.
+// byMode runs what the row's mode asks for; a row with a k that lists by its logits goes on as in the first pass.
 func (r *resolver) byMode() {
+	r.listLess()
 	f, relist := r.f, r.f.Label("resolve_list")
 	p := f.Pred("mode")
-	f.SetpU32(ptx.EQ, p, r.state.mode, ptx.Imm(passRelist))
-	f.Bra(relist).If(p)
+	if r.c.Truncation.TopK {
+		f.SetpU32(ptx.EQ, p, r.state.mode, ptx.Imm(passRelist))
+		f.Bra(relist).If(p)
+	}
 	if countsKept(r.c) {
 		others := f.Label("resolve_others")
 		f.SetpU32(ptx.NE, p, r.state.mode, ptx.Imm(passKept))
@@ -172,7 +199,10 @@ func (r *resolver) byMode() {
 	} else {
 		r.resolveDrawn()
 	}
-	f.Place(relist)
+	if r.c.Truncation.TopK {
+		f.Place(relist)
+		r.drawFromList(r.edge())
+	}
 }
 
 // scoreKeyOf is the key of an entry's score.
@@ -182,13 +212,9 @@ func (r *resolver) scoreKeyOf(e entry) ptx.B64 {
 	return key
 }
 
-// resolveDrawn has the row's list of the largest scores. Without a p the first of them that min-p keeps is the row's; with one the
-// likeliest are what the next pass surveys.
+// resolveDrawn has the row's list of the largest scores, none of which is of a token that min-p drops (dropLight). Without a p the first of
+// them is the row's; with one the likeliest are what the next pass surveys.
 func (r *resolver) resolveDrawn() {
-	f, over := r.f, r.f.Pred("list_overflows")
-	f.SetpU32(ptx.GT, over, r.count, ptx.Imm(manifest.RowCandidates))
-	r.drawAgain(over)
-	r.moreDrawn()
 	r.setLeast()
 	if r.c.Truncation.MinP {
 		r.drawByMinP()
@@ -196,23 +222,7 @@ func (r *resolver) resolveDrawn() {
 	if r.c.Truncation.TopP {
 		r.placePivots()
 	}
-	f.Bra(r.labels.done)
-}
-
-// moreDrawn keeps a row open that has listed no token since their ids were bounded too low.
-func (r *resolver) moreDrawn() {
-	f, none, twice := r.f, r.f.Pred("none_drawn"), r.f.B32()
-	if r.several() { // too few are as bad, unless there are no more
-		f.SetpU32(ptx.LT, none, r.count, r.draws.n)
-		f.SetpAndU32(ptx.LT, none, r.state.ids, r.vocab, none)
-	} else {
-		f.SetpU32(ptx.EQ, none, r.count, ptx.Imm(0))
-	}
-	f.SetpAndU32(ptx.NE, none, r.state.ids, ptx.Imm(0), none)
-	f.ShlB32(twice, r.state.ids, ptx.Imm(1))
-	f.MovB32(r.ids, twice).If(none)
-	r.keepOpen(passDraw, r.bound, r.state.floor, none)
-	f.MovB32(r.ids, ptx.Imm(0))
+	r.f.Bra(r.labels.done)
 }
 
 // setLeast sets the weight that min-p asks for, 0 without one.
@@ -236,27 +246,12 @@ func (r *resolver) drawByMinP() {
 		f.Place(skip)
 		return
 	}
-	highest := f.B64("highest")
-	f.MovB64(highest, ptx.Imm(0))
 	r.eachEntry("draw_listed", r.count, func(e entry) {
-		old, kept := f.B64(), f.Pred("kept")
-		key := r.scoreKeyOf(e)
-		f.SetpU32(ptx.GE, kept, r.high(key), r.bound)
-		f.MaxU64(highest, highest, e.key).If(kept)
-		f.SetpAndU64(ptx.GE, kept, r.weigh.of(e.z), r.least, kept)
-		f.AtomSharedMaxU64(old, r.smem.Off(wordBest), key, ptx.RelaxedCTA).If(kept)
+		f.AtomSharedMaxU64(f.B64(), r.smem.Off(wordBest), r.scoreKeyOf(e), ptx.RelaxedCTA)
 	})
-	old := f.B64()
-	f.AtomSharedMaxU64(old, r.smem.Off(wordHighest), highest, ptx.RelaxedCTA)
 	r.sync()
-	best, none, floor := f.B64("best"), f.Pred("none_kept"), f.B64("floor")
+	best := f.B64("best")
 	f.LdSharedB64(best, r.smem.Off(wordBest))
-	f.LdSharedB64(floor, r.smem.Off(wordHighest))
-	f.SetpU64(ptx.EQ, none, best, ptx.Imm(0))
-	slack := f.B64()
-	f.MovB64(slack, ptx.Imm(8<<32)) // weights need not fall where logits do
-	f.SubU64(floor, floor, slack)
-	r.keepOpen(passDraw, imm(f, 0), floor, none)
 	if r.tells() {
 		r.findListed(best)
 		r.tellDrawn(best)
@@ -406,7 +401,6 @@ func (r *resolver) resolveSurvey() {
 	above, weight, kept, old := f.B64("above"), r.weigh.of(scoreThreshold(f, r.high(key))), f.Pred("kept"), f.B64()
 	f.SubU64(above, s.after, weight)
 	f.SetpU64(ptx.LT, kept, above, target)
-	f.SetpAndU64(ptx.GE, kept, weight, r.least, kept)
 	f.SetpAndU64(ptx.NE, kept, key, ptx.Imm(0), kept)
 	f.AtomSharedMaxU64(old, r.smem.Off(wordBest), score, ptx.RelaxedCTA).If(kept)
 	f.Place(skip)
@@ -415,13 +409,7 @@ func (r *resolver) resolveSurvey() {
 	f.LdSharedB64(best, r.smem.Off(wordBest))
 	f.SetpU64(ptx.EQ, none, best, ptx.Imm(0))
 	f.LdGlobalB64(floor, r.pivots)
-	if r.c.Truncation.MinP { // it may have dropped them: weights need not fall where logits do
-		slack := f.B64()
-		f.MovB64(slack, ptx.Imm(8<<32))
-		f.SubU64(floor, floor, slack)
-		f.MaxU64(floor, floor, r.state.floor)
-	}
-	f.AddU64(floor, floor, ptx.Imm(1))
+	f.AddU64(floor, floor, ptx.Imm(1)) // the cut is above the first of them
 	r.keepOpen(passDraw, imm(f, 0), floor, none)
 	if r.tells() {
 		r.tellSurveyed(s, target, best)
