@@ -241,7 +241,7 @@ func (p *cudaGroupPlan) sample(ctx context.Context, b *batch) ([]*Result, error)
 		if out, err = p.report(ctx, b, layouts, passes-1); err != nil {
 			return out, err
 		}
-		if !undecidedTops(out[0].TopIDs) || passes == mostPasses {
+		if !undecidedTops(out[0].TopIDs) || passes == b.mostPasses() {
 			for _, res := range out {
 				if res.Passes == nil {
 					res.Passes = p.spec.passesOver(b.rows, passes)
@@ -268,7 +268,7 @@ func (p *cudaGroupPlan) decide(ctx context.Context, b *batch, layouts []layout, 
 			return nil, err
 		}
 		out, err := p.results(ctx, b, layouts)
-		if err != nil || pass == mostPasses || !slices.Contains(out[0].Status, ir.StatusUndecided) {
+		if err != nil || pass == b.mostPasses() || !slices.Contains(out[0].Status, ir.StatusUndecided) {
 			return out, err
 		}
 	}

@@ -178,7 +178,7 @@ func (s *slot) finish(ctx context.Context, b *batch, l layout) (*Result, error) 
 		res := s.result(b, l)
 		args, tops := s.args(b, l, alignedLD(b.shape.Hidden)), undecidedTops(res.TopIDs)
 		open := s.plan.further != nil && slices.Contains(res.Status, ir.StatusUndecided)
-		if args.TopPass = pass; !tops && !open || pass == mostPasses || open && enough >= mostPasses {
+		if args.TopPass = pass; !tops && !open || pass == b.mostPasses() || open && enough >= b.mostPasses() {
 			if res.Passes == nil {
 				res.Passes = s.plan.spec.passesOver(b.rows, pass)
 			}

@@ -13,9 +13,10 @@ import (
 // Rows that truncation narrows, or that draw several tokens, are decided in one pass over the weights as a rule. Those that are not,
 // since a list was too short or a sum not exact enough, take further passes of a kernel of their own (docs/truncation.md, docs/draws.md).
 
-// mostPasses bounds the passes of a call of Sample: a row that draws goes on with a part of the vocabulary that is a 65th of the
-// one before, on average, and two passes do that.
-const mostPasses = 64
+// mostPasses bounds the passes of a call of Sample, by more than any row takes (docs/truncation.md, section 3). A row that draws goes on with
+// a part of the vocabulary that is a 65th of the one before, on average, and two passes do that. A list that overflows costs a pass or
+// two, and leaves out nearly as many tokens as it holds; that of ranks a thousand for each.
+func (b *batch) mostPasses() int { return 64 + b.shape.Vocab/512 }
 
 // Passes of a launch that does not say. A row with a k needs a second one where its list has overflowed, a row of top-p two more where
 // its nucleus is wider than its list: one that draws, and one that surveys what ranks above what was drawn. A processed log-probability

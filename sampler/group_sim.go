@@ -227,7 +227,7 @@ func (p *simGroupPlan) finish(ctx context.Context, memory *sim.Memory, mems [][]
 			}
 		}
 		come := slices.IndexFunc(reports, func(r []*sim.Report) bool { return len(r) > 0 })
-		if come < 0 || passes == mostPasses {
+		if come < 0 || passes == b.mostPasses() {
 			return passes, nil
 		}
 		if mem := mems[come][0]; mem.topIDs == nil || !undecidedTops(mem.ints(mem.topIDs, mem.topIDs.Size()/4)) {
@@ -264,7 +264,7 @@ func (p *simGroupPlan) runAll(ctx context.Context, memory *sim.Memory, reports [
 
 // makeFurtherPasses goes on while rows of a call are undecided, as they are on all ranks, and adds to the reports.
 func (p *simGroupPlan) makeFurtherPasses(ctx context.Context, memory *sim.Memory, mems [][]*simMemory, b *batch, reports [][]*sim.Report) error {
-	for pass := 1; pass < mostPasses; pass++ {
+	for pass := 1; pass < b.mostPasses(); pass++ {
 		open := func(rank int) bool {
 			mem := mems[rank][0]
 			return len(reports[rank]) > 0 && p.parts[rank].further != nil && slices.Contains(mem.words(mem.status, b.rows), uint32(ir.StatusUndecided))

@@ -207,7 +207,7 @@ func (p *simPlan) listTops(ctx context.Context, i int, mem *simMemory, b *batch)
 		if err := p.runStage(ctx, i, manifest.TopStage, mem, b); err != nil {
 			return passes, err
 		}
-		if passes == mostPasses || !undecidedTops(mem.ints(mem.topIDs, mem.topIDs.Size()/4)) {
+		if passes == b.mostPasses() || !undecidedTops(mem.ints(mem.topIDs, mem.topIDs.Size()/4)) {
 			return passes, nil
 		}
 	}
@@ -247,7 +247,7 @@ func (m *simMemory) stageCTAs(kind manifest.StageKind, rows int) int {
 
 // makeFurtherPasses goes on while rows are undecided.
 func (p *simPlan) makeFurtherPasses(ctx context.Context, mem *simMemory, b *batch) error {
-	for pass := 1; p.further != nil && pass < mostPasses && slices.Contains(mem.words(mem.status, b.rows), uint32(ir.StatusUndecided)); pass++ {
+	for pass := 1; p.further != nil && pass < b.mostPasses() && slices.Contains(mem.words(mem.status, b.rows), uint32(ir.StatusUndecided)); pass++ {
 		mem.launch.CTAs = p.gridOf(p.furtherBucket, b.rows)
 		if err := mem.run(ctx, p.further); err != nil {
 			return err

@@ -93,25 +93,6 @@ func TestTruncationOnSimulators(t *testing.T) {
 	}
 }
 
-// Equal logits that are no round numbers: more of them than a list holds reach every bound, however it is cut off, and ids alone tell
-// which k stay.
-func TestTopKOfEqualLogitsOnSimulators(t *testing.T) {
-	const vocab, hidden = 9005, 8
-	w, h := make([]uint16, vocab*hidden), []uint16{bf16(0.3), bf16(0.7), bf16(-1.1), bf16(0.9), bf16(0.2), bf16(0.4), bf16(3.3), bf16(0.1)}
-	for i := range w {
-		w[i] = h[i%hidden]
-	}
-	rows := sampler.Rows{Seeds: []uint64{5}, Positions: []uint64{6}, TopK: []int32{50}}
-	weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: vocab, Hidden: hidden}
-	spec := sampler.Spec{Truncation: ir.Truncation{TopK: true}, MaxBatch: 1}
-	want := sampleOn(t, "cpu", weights, spec, h, rows)
-	for _, device := range []string{"sim:sm_90", "sim:sm_100"} {
-		got := sampleOn(t, device, weights, spec, h, rows)
-		require.Equal(t, want.Tokens, got.Tokens)
-		require.LessOrEqual(t, got.Passes[0], int32(6))
-	}
-}
-
 // A row of NaN has no log-probability, and several tokens that fail it do not race for what its best leaves behind.
 func TestLogProbsOfFailedRows(t *testing.T) {
 	const vocab, hidden = 300, 16
