@@ -2,6 +2,7 @@ package verify
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -157,6 +158,15 @@ func (n naive) transformed(q *reference.Request, b, v int, columns []int) float3
 }
 
 func allowed(q *reference.Request, b, v int) bool {
+	listOf := func(lists [][]int32) []int32 { // of the row, or of all rows
+		if len(lists) == 0 {
+			return nil
+		}
+		return lists[min(b, len(lists)-1)]
+	}
+	if allow := listOf(q.AllowIDs); allow != nil && !slices.Contains(allow, int32(v)) || slices.Contains(listOf(q.BanIDs), int32(v)) {
+		return false
+	}
 	if !q.Computation.Chain.Mask {
 		return true
 	}
