@@ -237,6 +237,22 @@ func TestReportsMissARank(t *testing.T) {
 	}
 }
 
+// TestListsMissARank: a rank that sends no lists is missed, and whatever is launched afterwards says the same of it.
+func TestListsMissARank(t *testing.T) {
+	p := newFaultPlanOf(t, "sim:sm_90", 2, 2, 3, Spec{Truncation: ir.Truncation{TopP: true}}, Rows{TopP: []float32{0.5}, Seeds: []uint64{1}, Positions: []uint64{2}})
+	p.parts[1].stages[0][manifest.GatherStage] = nil
+	for range 2 {
+		all, err := p.run(t.Context(), p.batches[:1])
+		var missing *PeerError
+		require.ErrorAs(t, err, &missing)
+		require.Equal(t, &PeerError{Missing: []int{1}, World: 2, Epoch: 1}, missing)
+		for row, status := range all[0][0].Status {
+			require.Equal(t, ir.StatusPeer, status)
+			require.EqualValues(t, ir.NoToken, all[0][0].Tokens[row])
+		}
+	}
+}
+
 // reportFaults are planted in the stages that exchange reports.
 var reportFaults = map[string][2]string{
 	"flag not released":                {`st\.release\.sys\.`, `st.relaxed.sys.`},

@@ -147,6 +147,26 @@ func requireWaits(t *testing.T, k kernel) {
 	require.Positive(t, loads, name)
 	require.Len(t, k.places(`\bst\.\S*\.sys\b`), 1, name)
 	require.NotContains(t, k.text, "multimem", name)
+	requireOneDeadline(t, k)
+}
+
+// requireOneDeadline: the time that a stage waits is not begun again for each row, or a missing rank would cost it as often.
+func requireOneDeadline(t *testing.T, k kernel) {
+	t.Helper()
+	ahead, set := map[string]bool{}, false
+	for _, s := range k.entry.Body {
+		switch s := s.(type) {
+		case *ptx.Label:
+			ahead[s.Name] = ahead[s.Name] || !set
+		case *ptx.Instr:
+			text := s.String()
+			set = set || strings.Contains(text, "%globaltimer")
+			if _, to, branch := strings.Cut(text, "bra "); branch && set {
+				require.False(t, ahead[strings.Trim(to, " ;")], "%s: %s goes back ahead of the deadline", k.entry.Name, text)
+			}
+		}
+	}
+	require.True(t, set, k.entry.Name)
 }
 
 // stageOf is a stage of a kernel.

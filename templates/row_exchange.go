@@ -9,6 +9,8 @@ import (
 type rowExchange struct {
 	*samplers
 	row, rows ptx.B32
+	fresh     ptx.Pred                   // the rank has not failed before
+	deadline  ptx.B64                    // of all rows: a rank that is missed is not waited for again and again
 	area      func(rank ptx.B32) ptx.B64 // where what the stage exchanges begins in a rank's inbox
 }
 
@@ -24,9 +26,15 @@ func (g *rowExchange) openTable(peers ptx.Param) (broken ptx.Pred) {
 	x.table = loadPointer(f, peers, "peers")
 	x.world, x.rank = x.tableWord(f, manifest.PeerWorld, "world"), x.tableWord(f, manifest.PeerRank, "own_rank")
 	x.epoch, g.rows = x.tableWord(f, manifest.PeerEpoch, "epoch"), x.tableWord(f, manifest.PeerRows, "record_rows")
-	broken = f.Pred("broken")
-	f.SetpU32(ptx.NE, broken, x.tableWord(f, manifest.PeerFailed, "failed_epoch"), ptx.Imm(0))
+	over, timeout := x.tableWord(f, manifest.PeerFailed, "failed_epoch"), f.B64("timeout")
+	broken, g.fresh = f.Pred("broken"), f.Pred("fresh")
+	f.SetpU32(ptx.NE, broken, over, ptx.Imm(0))
+	f.SetpU32(ptx.EQ, g.fresh, over, ptx.Imm(0))
 	f.AddU32(x.epoch, x.epoch, ptx.Imm(1))
+	g.deadline = f.B64("deadline")
+	f.LdGlobalB64(timeout, x.table.Off(manifest.PeerTimeout))
+	f.MovB64(g.deadline, ptx.Globaltimer)
+	f.AddU64(g.deadline, g.deadline, timeout)
 	return broken
 }
 
@@ -71,13 +79,10 @@ func (g *rowExchange) raise() {
 // await waits for the row's flags, and says whether any did not come in time.
 func (g *rowExchange) await() ptx.Pred {
 	f, x := g.f, g.exchange
-	missed, deadline, timeout := f.Pred("missed"), f.B64("deadline"), f.B64("timeout")
+	missed := f.Pred("missed")
 	f.SetpU32(ptx.NE, missed, g.thread, g.thread)
-	f.LdGlobalB64(timeout, x.table.Off(manifest.PeerTimeout))
-	f.MovB64(deadline, ptx.Globaltimer)
-	f.AddU64(deadline, deadline, timeout)
 	g.eachOther("await_flag", func(rank ptx.B32) {
-		x.poll(f, g.flagOf(g.area(x.rank), rank), rank, deadline, func() { f.SetpU32(ptx.EQ, missed, g.thread, g.thread) })
+		x.poll(f, g.flagOf(g.area(x.rank), rank), rank, g.deadline, func() { f.SetpU32(ptx.EQ, missed, g.thread, g.thread) })
 	})
 	f.BarRedOrPred(missed, ptx.Imm(0), missed)
 	return missed
@@ -101,9 +106,10 @@ func (g *rowExchange) close(then func(missed ptx.Pred)) {
 			f.LdGlobalB32(word, x.table.Off(manifest.PeerMissing+4*i), ptx.RelaxedGPU)
 			f.OrB32(failed, failed, word)
 		}
-		some := f.Pred("missed_some")
+		some, first := f.Pred("missed_some"), f.Pred("missed_first")
 		f.SetpU32(ptx.NE, some, failed, ptx.Imm(0))
-		f.StGlobalB32(x.table.Off(manifest.PeerFailed), x.epoch).If(some)
+		f.AndPred(first, some, g.fresh)
+		f.StGlobalB32(x.table.Off(manifest.PeerFailed), x.epoch).If(first)
 		then(some)
 		f.Place(end)
 	})
