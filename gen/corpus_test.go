@@ -339,6 +339,7 @@ var truncationCorpus = sync.OnceValues(func() (corpus, error) {
 		{arch.SM90, "", 64, all, "top-p", false, ir.RawLogProb, false},
 		{arch.SM90, "m128n192k64s4c1", 192, all, "top-k,min-p", false, ir.RawLogProb, false},
 		{arch.SM90, "", 64, all, "top-k,top-p,min-p", true, ir.ProcessedLogProb, true},
+		{arch.SM90, "", 16, "temperature", "top-k,top-p,min-p", false, ir.TemperatureLogProb, false},
 		{arch.SM100, "", 16, "temperature", "min-p", false, ir.RawLogProb, true},
 		{arch.SM100, "", 128, "temperature", "top-p", true, ir.NoLogProb, false},
 		{arch.SM100, "", 256, all, "top-k,top-p,min-p", false, ir.ProcessedLogProb, true},
@@ -388,6 +389,7 @@ var drawsCorpus = sync.OnceValues(func() (corpus, error) {
 		{arch.SM90, "", 64, all, ir.WithReplacement, false, "top-k,top-p,min-p,temperature-last", ir.ProcessedLogProb},
 		{arch.SM90, "", 256, "temperature", ir.WithoutReplacement, false, "top-p", ir.TemperatureLogProb},
 		{arch.SM90, "", 64, all, ir.WithReplacement, true, "top-k,top-p,min-p", ir.ProcessedLogProb},
+		{arch.SM100, "", 16, "temperature", ir.WithReplacement, false, "top-k,top-p,min-p", ir.RawLogProb},
 		{arch.SM100, "", 16, "temperature", ir.WithReplacement, true, "top-p", ir.RawLogProb},
 		{arch.SM100, "", 256, all, ir.WithoutReplacement, false, "top-k,top-p,min-p", ir.ProcessedLogProb},
 	} {

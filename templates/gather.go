@@ -24,9 +24,6 @@ import (
 // gatherThreads is its block: each thread has four of a row's marks.
 const gatherThreads = manifest.RowMarks / 4
 
-// gatherRegisters are more than it needs: left alone, ptxas holds it to 40 and spills.
-const gatherRegisters = 64
-
 // gathers reports whether records are left to the stage that gathers lists.
 func gathers(c ir.Computation) bool { return c.Shard == ir.ShardExchange && c.Collects() }
 
@@ -43,7 +40,7 @@ type gatherer struct {
 func newGather(m *ptx.Module, of *skeleton, name string) *Stage {
 	f := m.Entry(name)
 	f.Reqntid(gatherThreads, 1, 1)
-	f.Maxnreg(gatherRegisters)
+	f.Maxnreg(stageRegisters)
 	k := &skeleton{f: f, c: of.c, whole: of.whole, options: of.options, sum: of.sum, sig: &params{signature: signature{f: f, sets: of.sig.sets}}}
 	g := &gatherer{rowExchange: newRowExchange(k, "gather_failed"), gone: f.Label("gather_gone")}
 	x := g.exchange

@@ -85,10 +85,17 @@ type resolver struct {
 	draws rowDraws // where rows draw several tokens
 }
 
+// stageRegisters are more than a stage needs: left alone, ptxas holds the largest ones to 40, so that a third CTA would fit beside two,
+// and spills.
+const stageRegisters = 64
+
 // newResolve adds the kernel to the module of the kernel that collects.
 func newResolve(m *ptx.Module, shared ptx.SharedVar, c ir.Computation, o Options, name string) *Stage {
 	f := m.Entry(name)
 	f.Reqntid(resolveThreads, 1, 1)
+	if c.Truncation.MinP && c.LogProb != ir.NoLogProb {
+		f.Maxnreg(stageRegisters)
+	}
 	r := &resolver{f: f, c: c, further: o.Further, sig: signature{f: f, sets: setsOf(c)}}
 	r.labels.done = f.Label("done")
 	r.begin(shared)
