@@ -438,7 +438,7 @@ func (p *cudaGroupPlan) gatherProcesses(ctx context.Context) error {
 // NewLaunchers makes a launcher for each rank of this process, for batches of up to the plan's MaxBatch rows, with a channel of its
 // own. All processes call it together, and make the launches of the launchers together, in one order, each on its own device, and asking for
 // the same: ranks or none, lists of one length, the same TopPass. Only
-// groups with TransportPeer have them. A rank that is not heard of gives the rows of a launch the status ir.StatusPeer; which it was,
+// groups of GPUs with TransportPeer have them. A rank that is not heard of gives the rows of a launch the status ir.StatusPeer; which it was,
 // Launcher.Peers tells.
 func (p *GroupPlan) NewLaunchers(ctx context.Context) ([]*Launcher, error) {
 	if err := p.open.enter(); err != nil {
@@ -446,7 +446,10 @@ func (p *GroupPlan) NewLaunchers(ctx context.Context) ([]*Launcher, error) {
 	}
 	defer p.open.leave()
 	c, ok := p.b.(*cudaGroupPlan)
-	if !ok || c.group.transport != TransportPeer {
+	if !ok {
+		return nil, &InputError{"group", "launchers are for GPUs", p.h.g.Info().Devices[0]}
+	}
+	if c.group.transport != TransportPeer {
 		return nil, &InputError{"group", "launches that exchange need GPUs that reach one another's memory", p.h.g.Info().Transport}
 	}
 	p.turn.Lock()

@@ -107,7 +107,11 @@ func Open(name string) (*Device, error) {
 			return openDevice(name, ordinal)
 		}
 	}
-	return nil, refuse("device", fmt.Errorf("sampler: unknown device %q: want auto, cpu, cuda, cuda:N or sim:ARCH", name))
+	return nil, unknownDevice(name)
+}
+
+func unknownDevice(name string) error {
+	return refuse("device", fmt.Errorf("sampler: unknown device %q: want auto, cpu, cuda, cuda:N or sim:ARCH", name))
 }
 
 func openDevice(name string, ordinal int) (*Device, error) {

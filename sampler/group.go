@@ -37,12 +37,13 @@ const DefaultExchangeBytes = 64 << 20
 
 // GroupConfig says which ranks share a vocabulary.
 type GroupConfig struct {
-	// Devices are those of the ranks of this process, by rank, as Open takes them. One that comes several times is several ranks
+	// Devices are those of the ranks of this process, by rank, as Open takes them ("auto" for one rank alone; GroupDevices gives
+	// those of several). One that comes several times is several ranks
 	// (virtual ranks), each with a part of its multiprocessors. All are GPUs, or all simulators of one architecture, or all "cpu".
 	Devices []string
 	// World is the ranks of all processes, Rank the first of this one's, where there are others: each has one rank then. 0 means
-	// that Devices are all there are. Name tells the group from others of the user on the host, and Dir is where its processes meet
-	// ("": a name without a file); JoinTimeout is how long they wait to meet (0: a minute).
+	// that Devices are all there are. Name (1 to 64 letters, digits, dots, underscores and hyphens) tells the group from others of the user
+	// on the host, and Dir is where its processes meet ("": a name without a file); JoinTimeout is how long they wait to meet (0: a minute).
 	World, Rank int
 	Name, Dir   string
 	JoinTimeout time.Duration
@@ -51,7 +52,7 @@ type GroupConfig struct {
 	// ExchangeBytes is the memory of each rank that the others store to, for all plans of the group: 0 is DefaultExchangeBytes. A plan of 8
 	// ranks and 256 rows takes 100 KB of it; with ranks, top or listed log-probabilities 1.6 MB, with truncation or several draws, whose lists of tokens travel, 150 MB.
 	ExchangeBytes int
-	// Transport asks for one instead of the best that works; it is an error if that does not.
+	// Transport asks for one instead of the best that works; it is an error if that does not. One rank has nothing to exchange.
 	Transport Transport
 }
 
@@ -104,9 +105,11 @@ func (c *GroupConfig) validate() error {
 	switch {
 	case len(c.Devices) == 0:
 		return &InputError{"group devices", "want one for each rank of this process", nil}
-	case c.World == 0 && c.Rank == 0:
+	case c.World < 0 || c.World == 0 && c.Rank != 0:
+		return &InputError{"group world", "want how many ranks there are, where one is named, or 0 and rank 0", c.World}
+	case c.World == 0:
 		c.World = len(c.Devices)
-	case c.World < 1 || c.Rank < 0 || c.Rank >= c.World:
+	case c.Rank < 0 || c.Rank >= c.World:
 		return &InputError{"group rank", fmt.Sprintf("want 0 to %d", c.World-1), c.Rank}
 	case c.World > len(c.Devices) && len(c.Devices) != 1:
 		return &InputError{"group devices", "want one rank in each process, or all in this one", len(c.Devices)}
@@ -115,6 +118,11 @@ func (c *GroupConfig) validate() error {
 	}
 	if c.World > maxRanks {
 		return &InputError{"group world", fmt.Sprintf("want at most %d", maxRanks), c.World}
+	}
+	if c.World > len(c.Devices) {
+		if err := CheckGroupName(c.Name); err != nil {
+			return err
+		}
 	}
 	if c.ExchangeBytes < 0 || int64(c.ExchangeBytes) > 1<<36 {
 		return &InputError{"group exchange bytes", "want 0 to 64 GiB", c.ExchangeBytes}
@@ -142,6 +150,9 @@ func OpenGroup(ctx context.Context, cfg GroupConfig) (*Group, error) {
 	cfg.Devices = slices.Clone(cfg.Devices)
 	if err := cfg.validate(); err != nil {
 		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("sampler: %w", err)
 	}
 	g := &Group{world: cfg.World, seeds: func(_ context.Context, n int) ([]uint64, error) { return osSeeds(n), nil }}
 	var err error
@@ -231,7 +242,8 @@ type GroupPlan struct {
 
 // Plan is Head.Plan for a group. Batches of more than MaxBatch rows are sampled in pieces. Over TransportPeer ranks truncate, draw several
 // tokens and report ranks, top and listed log-probabilities; over the other transports they do none of these, and on the cpu no
-// log-probabilities either. What ranks do not do is an *UnsupportedError.
+// log-probabilities either. A rank adds up one distribution: log-sum-exps, log-probabilities, top-p and draws with replacement go
+// together where they are of the same one. What ranks do not do is an *UnsupportedError.
 func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
 	if err := h.open.enter(); err != nil {
 		return nil, err
@@ -242,6 +254,9 @@ func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
 	}
 	if err := spec.validate(); err != nil {
 		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("sampler: %w", err)
 	}
 	if err := spec.Computation().ValidSpans(h.spans, h.shape.Vocab); err != nil {
 		return nil, refuse("group spans", err)

@@ -19,6 +19,9 @@ func GroupDevices(device string, ranks int) (names []string, fallback, err error
 	if device == CPU || strings.Contains(device, ":") {
 		return slices.Repeat([]string{device}, ranks), nil, nil
 	}
+	if device != Auto && device != CUDA {
+		return nil, nil, unknownDevice(device)
+	}
 	n, err := 0, errors.New("this build has no CUDA support")
 	if countGPUs != nil {
 		n, err = countGPUs()

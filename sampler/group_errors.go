@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fsgen/fsgen/internal/rendezvous"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 )
@@ -30,6 +31,17 @@ func (e *PeerError) Error() string {
 		names = append(names, fmt.Sprint(r))
 	}
 	return fmt.Sprintf("sampler: rank %d of %d waited %v in exchange %d and did not hear of rank %s", e.Rank, e.World, e.Timeout, e.Epoch, strings.Join(names, ", "))
+}
+
+// MissingError says which ranks of a group of several processes had not come when the time was up.
+type MissingError = rendezvous.MissingError
+
+// CheckGroupName refuses names that no group can have.
+func CheckGroupName(name string) error {
+	if rendezvous.CheckName(name) != nil {
+		return &InputError{"group name", "want 1 to 64 letters, digits, dots, underscores and hyphens", fmt.Sprintf("%.80q", name)}
+	}
+	return nil
 }
 
 // TransportError says why a transport cannot be used.

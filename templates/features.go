@@ -3,6 +3,7 @@ package templates
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fsgen/fsgen/ir"
 )
@@ -37,7 +38,7 @@ func Supports(c ir.Computation) error {
 	case c.Shard == ir.ShardRecords && firstOf(c, reports) != "": // they go from memory to memory
 		return &UnsupportedError{firstOf(c, reports) + apart}
 	case c.Shard != ir.Whole && len(c.DistinctSums()) > 1: // records have one sum
-		return &UnsupportedError{"two distributions that are added up of shards of the vocabulary"}
+		return &UnsupportedError{ir.Feature(strings.Join(addedUp(c), " beside ") + " of shards of the vocabulary")}
 	case c.Shard == ir.ShardRecords && c.Collects(): // lists go from memory to memory
 		return &UnsupportedError{firstOf(c, listed) + apart}
 	case c.Shard != ir.Whole && unedited && c.Collects():
@@ -58,6 +59,23 @@ func Supports(c ir.Computation) error {
 		return &UnsupportedError{ir.Feature(c.LogProb.String() + " top log-probabilities of edited logits")}
 	}
 	return nil
+}
+
+// addedUp names what a computation adds distributions up for.
+func addedUp(c ir.Computation) (names []string) {
+	if c.LogSumExp {
+		names = append(names, "the log-sum-exp")
+	}
+	if c.LogProb != ir.NoLogProb {
+		names = append(names, c.LogProb.String()+" log-probabilities")
+	}
+	if c.Truncation.TopP {
+		names = append(names, "top-p")
+	}
+	if c.Draws == ir.WithReplacement {
+		names = append(names, "draws with replacement")
+	}
+	return names
 }
 
 // Features by what they take: reports of a row's other tokens, lists of what is drawn from, logits that are changed one by one.

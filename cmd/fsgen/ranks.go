@@ -25,7 +25,7 @@ func (r *ranks) flags(f *pflag.FlagSet, processes bool) {
 	f.StringVar(&r.transport, "tp-transport", "", "how ranks exchange what they found: peer, nccl or host (the first that works if absent; needs --tp)")
 	if processes {
 		f.IntVar(&r.own, "tp-rank", 0, "be this one of the ranks, the others being processes of their own (needs --tp-group)")
-		f.StringVar(&r.name, "tp-group", "", "name that the processes of the ranks find each other by (needs --tp, and GPUs)")
+		f.StringVar(&r.name, "tp-group", "", "name that the processes of the ranks find each other by: letters, digits, dots, underscores, hyphens (needs --tp, --tp-rank, and GPUs)")
 	}
 }
 
@@ -37,8 +37,15 @@ func (r *ranks) check() error {
 		return usagef("--tp-transport and --tp-group need --tp")
 	case r.given("tp-rank") && r.name == "":
 		return usagef("--tp-rank needs --tp-group: the name that its ranks share")
+	case r.name != "" && !r.given("tp-rank"):
+		return usagef("--tp-group needs --tp-rank: which of the ranks this is")
+	case r.given("tp-rank") && (r.own < 0 || r.own >= r.n):
+		return usagef("--tp-rank is %d: want 0 to %d", r.own, r.n-1)
 	}
-	return nil
+	if r.name == "" {
+		return nil
+	}
+	return groupError(sampler.CheckGroupName(r.name))
 }
 
 // open opens the group on a device, and says how its ranks exchange what they found.
@@ -62,12 +69,16 @@ func (r *ranks) open(ctx context.Context, e *env, device string) (*sampler.Group
 		return nil, groupError(err)
 	}
 	info := g.Info()
-	e.note("%s ranks on %s: transport %s (%s)", strconv.Itoa(info.World), runs(info.Devices), info.Transport, info.Why)
+	count := "1 rank"
+	if info.World > 1 {
+		count = strconv.Itoa(info.World) + " ranks"
+	}
+	e.note("%s on %s: transport %s (%s)", count, runs(info.Devices), info.Transport, info.Why)
 	return g, nil
 }
 
 // groupFlags are the flags that fields of a group come from; the others are the ranks'.
-var groupFlags = map[string]string{"group transport": "--tp-transport", "group rank": "--tp-rank", "group devices": "--device", "device": "--device"}
+var groupFlags = map[string]string{"group transport": "--tp-transport", "group rank": "--tp-rank", "group name": "--tp-group", "group devices": "--device", "device": "--device"}
 
 // groupError makes usage errors of what flags were wrong.
 func groupError(err error) error {

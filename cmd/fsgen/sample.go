@@ -162,6 +162,9 @@ func (o *sampling) checkFlags(e *env) error {
 	if err := checkDevice(o.device); err != nil {
 		return err
 	}
+	if o.kernel != "" && o.ranks.n > 1 {
+		return usagef("--kernel and --tp exclude each other: ranks make their own kernels")
+	}
 	if err := o.ranks.check(); err != nil {
 		return err
 	}

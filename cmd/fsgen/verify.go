@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -65,6 +66,9 @@ func runVerify(ctx context.Context, e *env, device string, shared *ranks, o veri
 		return err
 	}
 	rep, err := verifyDevice(ctx, e, device, shared, o)
+	if none := (*verify.NoChecksError)(nil); errors.As(err, &none) {
+		return usagef("%v", err)
+	}
 	if err != nil {
 		return err
 	}

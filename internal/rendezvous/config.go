@@ -41,12 +41,21 @@ type ConfigError struct{ Reason string }
 
 func (e *ConfigError) Error() string { return "rendezvous: " + e.Reason }
 
+// CheckName refuses names that no group can have, with a *ConfigError.
+func CheckName(name string) error {
+	if !groupName.MatchString(name) {
+		return &ConfigError{fmt.Sprintf("group name %.80q: want 1 to 64 letters, digits, dots, underscores and hyphens", name)}
+	}
+	return nil
+}
+
 var groupName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 func (c *Config) check() error {
+	if err := CheckName(c.Group); err != nil {
+		return err
+	}
 	switch {
-	case !groupName.MatchString(c.Group):
-		return &ConfigError{fmt.Sprintf("group name %.80q: want 1 to 64 letters, digits, dots, underscores and hyphens", c.Group)}
 	case c.World < 1 || c.World > MaxWorld:
 		return &ConfigError{fmt.Sprintf("world size %d: want 1 to %d", c.World, MaxWorld)}
 	case c.Rank < 0 || c.Rank >= c.World:

@@ -82,11 +82,7 @@ func (r *run) do(ctx context.Context, s suite) (*Report, error) {
 		return nil, err
 	}
 	if len(items) == 0 {
-		which := ""
-		if r.o.Match != "" {
-			which = fmt.Sprintf(" that %q matches", r.o.Match)
-		}
-		return nil, fmt.Errorf("verify: suite %s has no checks%s for %s", s.name, which, r.info.Name)
+		return nil, &NoChecksError{s.name, r.o.Match, r.info.Name}
 	}
 	rep := &Report{Suite: s.name, Device: r.info.Name, Seed: r.o.Seed, Checks: []Check{}}
 	for i, it := range items {

@@ -27,6 +27,17 @@ type Options struct {
 	Done func(Check)
 }
 
+// NoChecksError says that a suite has none of what is asked for.
+type NoChecksError struct{ Suite, Match, Device string }
+
+func (e *NoChecksError) Error() string {
+	which := ""
+	if e.Match != "" {
+		which = fmt.Sprintf(" that %q matches", e.Match)
+	}
+	return fmt.Sprintf("verify: suite %s has no checks%s for %s", e.Suite, which, e.Device)
+}
+
 // Check is what one check found.
 type Check struct {
 	Name string `json:"name"`
