@@ -125,7 +125,7 @@ func (c corpus) sorted() []variant {
 
 // presetCorpus is every model with every set of transforms at every batch size. Models that treat their logits alike differ
 // in their shape alone, on which no kernel depends: the first of all meets all transforms at all sizes, the first of those that scale or
-// cap their logits each transform and each size, but a third of the pairs, and the others a fifth. In short mode there are
+// cap their logits each transform and each size, but a third of the pairs, and the others a tenth. In short mode there are
 // only the first ones, at two sizes.
 var presetCorpus = sync.OnceValues(func() (corpus, error) {
 	var rs []Request
@@ -134,7 +134,7 @@ var presetCorpus = sync.OnceValues(func() (corpus, error) {
 		key := [2]float64{p.Scale, p.Softcap}
 		nth := alike[key]
 		alike[key]++
-		part := 5
+		part := 10
 		if nth == 0 {
 			part = 1 + 2*min(len(alike)-1, 1)
 		}
