@@ -235,7 +235,7 @@ func (p *cudaGroupPlan) sample(ctx context.Context, b *batch) ([]*Result, error)
 	}
 	for passes := 1; ; passes++ {
 		out, err := p.decide(ctx, b, layouts, passes-1)
-		if err != nil || out != nil && !p.reports() {
+		if err != nil || out != nil && !p.spec.wantsReports() {
 			return out, err
 		}
 		if out, err = p.report(ctx, b, layouts, passes-1); err != nil {
@@ -251,9 +251,6 @@ func (p *cudaGroupPlan) sample(ctx context.Context, b *batch) ([]*Result, error)
 		}
 	}
 }
-
-// reports reports whether anything is reported of rows beside what their tokens come with.
-func (p *cudaGroupPlan) reports() bool { return p.spec.TopN > 0 || p.spec.ListLogProbs || p.spec.Rank }
 
 // decide makes passes until no row is undecided, and says what came of them; nothing yet where one pass is enough.
 func (p *cudaGroupPlan) decide(ctx context.Context, b *batch, layouts []layout, topPass int) ([]*Result, error) {
@@ -276,7 +273,7 @@ func (p *cudaGroupPlan) decide(ctx context.Context, b *batch, layouts []layout, 
 
 // report makes the steps on all ranks that report of rows which are decided, if there are any, and says what came of the call.
 func (p *cudaGroupPlan) report(ctx context.Context, b *batch, layouts []layout, topPass int) ([]*Result, error) {
-	if p.reports() {
+	if p.spec.wantsReports() {
 		err := p.together(b, layouts, topPass, reportSteps, func(s *slot, a *DeviceArgs, step int) error {
 			return s.launch.reportStep(s.stream.Handle(), a, step)
 		})

@@ -88,13 +88,13 @@ func TestDrawsOnSimulators(t *testing.T) {
 	for i, d := range drawings {
 		for _, kind := range drawKinds {
 			w, spec, h, rows := d.problem(t, rand.New(rand.NewPCG(uint64(i), 11)), kind)
-			want := sampleOn(t, "cpu", w, spec, h, rows)
+			want := sampler.SampleOne(t, "cpu", w, spec, h, rows)
 			for j, device := range []string{"sim:sm_90", "sim:sm_100"} {
 				if i > 1 && (i+j+int(kind))%2 == 0 { // small ones on one each
 					continue
 				}
 				t.Run(fmt.Sprint(device, kind, d.vocab), func(t *testing.T) {
-					requireDraws(t, want, sampleOn(t, device, w, spec, h, rows))
+					requireDraws(t, want, sampler.SampleOne(t, device, w, spec, h, rows))
 				})
 			}
 		}
@@ -124,12 +124,12 @@ func TestDrawsOfTiles(t *testing.T) {
 	d := drawing{520, 33, 1, "temperature", 6}
 	for i, kind := range drawKinds {
 		w, spec, h, rows := d.problem(t, rand.New(rand.NewPCG(7, 8)), kind)
-		want := sampleOn(t, "cpu", w, spec, h, rows)
+		want := sampler.SampleOne(t, "cpu", w, spec, h, rows)
 		for device, tiles := range map[string][]string{"sim:sm_90": {"m128n32k64s5c2bp", "m192n64k64s6c1p"}, "sim:sm_100": {"m128n64k64s4c2", "m128n32k64s5c1"}} {
 			tile, err := tiling.ParseTile(tiles[i])
 			require.NoError(t, err)
 			spec.Tile = tile
-			requireDraws(t, want, sampleOn(t, device, w, spec, h, rows))
+			requireDraws(t, want, sampler.SampleOne(t, device, w, spec, h, rows))
 		}
 	}
 }
@@ -140,11 +140,11 @@ func TestDrawsOfRowsAlone(t *testing.T) {
 	for i, kind := range drawKinds {
 		w, spec, h, rows := d.problem(t, rand.New(rand.NewPCG(3, 4)), kind)
 		device := []string{"sim:sm_90", "sim:sm_100"}[i]
-		all := sampleOn(t, device, w, spec, h, rows)
+		all := sampler.SampleOne(t, device, w, spec, h, rows)
 		hidden := len(h) / d.rows
 		for _, b := range []int{0, 3} {
 			one := sampler.Rows{Seeds: rows.Seeds[b:][:1], Positions: rows.Positions[b:][:1], Temperature: rows.Temperature[b:][:1], DrawCounts: []int32{5}}
-			got := sampleOn(t, device, w, spec, h[b*hidden:][:hidden], one)
+			got := sampler.SampleOne(t, device, w, spec, h[b*hidden:][:hidden], one)
 			n := min(5, int(rows.DrawCounts[b]))
 			require.Equal(t, all.Draws[b*d.most:][:n], got.Draws[:n], "row %d, %s", b, kind)
 		}
@@ -180,8 +180,8 @@ func TestDrawsInFurtherPasses(t *testing.T) {
 				}
 			}
 		}
-		want := sampleOn(t, "cpu", w, spec, h, rows)
-		got := sampleOn(t, []string{"sim:sm_90", "sim:sm_100"}[i%2], w, spec, h, rows)
+		want := sampler.SampleOne(t, "cpu", w, spec, h, rows)
+		got := sampler.SampleOne(t, []string{"sim:sm_90", "sim:sm_100"}[i%2], w, spec, h, rows)
 		requireDraws(t, want, got)
 		require.Equal(t, c.passes, slices.Max(got.Passes), "%v %s", c.drawing, c.kind)
 	}

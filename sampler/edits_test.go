@@ -190,7 +190,7 @@ func TestEditsOnSimulators(t *testing.T) {
 			rows = slotted(rng, rows, x.batch)
 		}
 		weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: x.vocab, Hidden: hidden}
-		want := sampleOn(t, "cpu", weights, spec, h, rows)
+		want := sampler.SampleOne(t, "cpu", weights, spec, h, rows)
 		for j, device := range []string{"sim:sm_90", "sim:sm_100"} {
 			t.Run(fmt.Sprint(i, x.chain, device), func(t *testing.T) {
 				if x.tiles[j] != "" {
@@ -198,7 +198,7 @@ func TestEditsOnSimulators(t *testing.T) {
 					spec.Tile, err = tiling.ParseTile(x.tiles[j])
 					require.NoError(t, err)
 				}
-				got := sampleOn(t, device, weights, spec, h, rows)
+				got := sampler.SampleOne(t, device, weights, spec, h, rows)
 				require.Equal(t, want.Status, got.Status)
 				require.Equal(t, want.Tokens, got.Tokens)
 				require.Equal(t, want.Draws, got.Draws)

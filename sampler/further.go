@@ -46,8 +46,11 @@ func (s Spec) furtherPasses() int {
 
 // reports reports whether stages report of rows whose lists further passes may have to decide.
 func (s Spec) reports() bool {
-	return s.Computation().Collects() && (s.TopN > 0 || s.ListLogProbs || s.Rank)
+	return s.Computation().Collects() && s.wantsReports()
 }
+
+// wantsReports reports whether anything is reported of rows beside what their tokens come with.
+func (s Spec) wantsReports() bool { return s.TopN > 0 || s.ListLogProbs || s.Rank }
 
 // passesOver says of rows that they went over the vocabulary as often as the likeliest tokens took, and once more for ranks.
 func (s Spec) passesOver(rows, passes int) []int32 {

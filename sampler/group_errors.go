@@ -39,7 +39,7 @@ type MissingError = rendezvous.MissingError
 // CheckGroupName refuses names that no group can have.
 func CheckGroupName(name string) error {
 	if rendezvous.CheckName(name) != nil {
-		return &InputError{"group name", "want 1 to 64 letters, digits, dots, underscores and hyphens", fmt.Sprintf("%.80q", name)}
+		return &InputError{"group name", rendezvous.NameRule, fmt.Sprintf("%.80q", name)}
 	}
 	return nil
 }

@@ -132,6 +132,7 @@ func TestNaNOfATokenNotAllowed(t *testing.T) {
 
 // sampleOne samples in a plan of its own.
 func sampleOne(t *testing.T, device string, w Weights, spec Spec, hidden []uint16, rows Rows) *Result {
+	t.Helper()
 	dev, err := Open(device)
 	require.NoError(t, err)
 	head, err := dev.LoadHead(t.Context(), w)

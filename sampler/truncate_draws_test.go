@@ -81,10 +81,10 @@ func TestDrawsUnderTruncation(t *testing.T) {
 		}
 		spec := sampler.Spec{Chain: c.chain, Truncation: c.Truncation, Draws: c.kind, MaxDraws: c.most, LogProb: c.mode, LogSumExp: c.lse, Slots: c.slots, Score: true, MaxBatch: n}
 		weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: c.vocab, Hidden: hidden}
-		want := sampleOn(t, "cpu", weights, spec, h, rows)
+		want := sampler.SampleOne(t, "cpu", weights, spec, h, rows)
 		device := []string{"sim:sm_90", "sim:sm_100"}[i%2]
 		t.Run(fmt.Sprint(device, c.Items(), c.kind, c.mode, c.vocab), func(t *testing.T) {
-			got := sampleOn(t, device, weights, spec, h, rows)
+			got := sampler.SampleOne(t, device, weights, spec, h, rows)
 			requireDraws(t, want, got)
 			near(t, want.LogProbs, got.LogProbs)
 			near(t, want.LogSumExp, got.LogSumExp)
@@ -106,8 +106,8 @@ func TestMinPOfAFlatTail(t *testing.T) {
 		if kind != ir.SingleDraw {
 			spec.MaxDraws = 6
 		}
-		want := sampleOn(t, "cpu", weights, spec, make([]uint16, hidden), rows)
-		got := sampleOn(t, []string{"sim:sm_90", "sim:sm_100"}[i%2], weights, spec, make([]uint16, hidden), rows)
+		want := sampler.SampleOne(t, "cpu", weights, spec, make([]uint16, hidden), rows)
+		got := sampler.SampleOne(t, []string{"sim:sm_90", "sim:sm_100"}[i%2], weights, spec, make([]uint16, hidden), rows)
 		requireDraws(t, want, got)
 		require.LessOrEqual(t, got.Passes[0], int32(4))
 	}

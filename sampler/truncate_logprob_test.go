@@ -72,10 +72,10 @@ func TestLogProbsUnderTruncation(t *testing.T) {
 		}
 		spec := sampler.Spec{Chain: c.chain, Truncation: c.Truncation, LogProb: c.mode, LogSumExp: c.lse, Score: true, MaxBatch: n}
 		weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: c.vocab, Hidden: hidden}
-		want := sampleOn(t, "cpu", weights, spec, h, rows)
+		want := sampler.SampleOne(t, "cpu", weights, spec, h, rows)
 		device := []string{"sim:sm_90", "sim:sm_100"}[i%2]
 		t.Run(fmt.Sprint(device, c.Items(), c.mode, c.vocab), func(t *testing.T) {
-			got := sampleOn(t, device, weights, spec, h, rows)
+			got := sampler.SampleOne(t, device, weights, spec, h, rows)
 			require.Equal(t, want.Status, got.Status)
 			require.Equal(t, want.Tokens, got.Tokens)
 			near(t, want.Scores, got.Scores)
@@ -127,9 +127,9 @@ func TestTwoSums(t *testing.T) {
 		}
 		spec.MaxBatch = n
 		weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: vocab, Hidden: hidden}
-		want := sampleOn(t, "cpu", weights, spec, h, rows)
+		want := sampler.SampleOne(t, "cpu", weights, spec, h, rows)
 		for _, device := range []string{"sim:sm_90", "sim:sm_100"} {
-			got := sampleOn(t, device, weights, spec, h, rows)
+			got := sampler.SampleOne(t, device, weights, spec, h, rows)
 			require.Equal(t, want.Tokens, got.Tokens)
 			sameLogProbs(t, want.LogProbs, got.LogProbs)
 			sameLogProbs(t, want.LogSumExp, got.LogSumExp)
@@ -163,8 +163,8 @@ func TestMoreTiesThanAListHolds(t *testing.T) {
 		}
 		spec := sampler.Spec{Chain: ir.Chain{Bias: ir.BiasVector, Temperature: true}, Truncation: c.Truncation, LogProb: c.mode, MaxBatch: 1}
 		weights := sampler.Weights{Source: sampler.Matrix{Data: make([]uint16, vocab*hidden), Hidden: hidden}, Vocab: vocab, Hidden: hidden}
-		want := sampleOn(t, "cpu", weights, spec, make([]uint16, hidden), rows)
-		got := sampleOn(t, "sim:sm_90", weights, spec, make([]uint16, hidden), rows)
+		want := sampler.SampleOne(t, "cpu", weights, spec, make([]uint16, hidden), rows)
+		got := sampler.SampleOne(t, "sim:sm_90", weights, spec, make([]uint16, hidden), rows)
 		require.Equal(t, want.Tokens, got.Tokens)
 		require.LessOrEqual(t, got.Passes[0], c.passes)
 		near(t, want.LogProbs, got.LogProbs)
@@ -195,12 +195,12 @@ func TestArtifactsOfFurtherPasses(t *testing.T) {
 	r.Options.Further = true
 	further := emit(r)
 	require.Equal(t, first.Name(), further.Manifest.FurtherOf)
-	want := sampleOn(t, "cpu", weights, spec, h, rows)
+	want := sampler.SampleOne(t, "cpu", weights, spec, h, rows)
 	spec.Artifact = first
-	alone := sampleOn(t, "sim:sm_90", weights, spec, h, rows)
+	alone := sampler.SampleOne(t, "sim:sm_90", weights, spec, h, rows)
 	require.Contains(t, alone.Status, ir.StatusUndecided)
 	spec.Further = further
-	got := sampleOn(t, "sim:sm_90", weights, spec, h, rows)
+	got := sampler.SampleOne(t, "sim:sm_90", weights, spec, h, rows)
 	require.Equal(t, want.Tokens, got.Tokens)
 	near(t, want.LogProbs, got.LogProbs)
 

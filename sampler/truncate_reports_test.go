@@ -73,7 +73,7 @@ func TestReportsUnderTruncation(t *testing.T) {
 			}
 		}
 		weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: c.vocab, Hidden: hidden}
-		likeliest := sampleOn(t, "cpu", weights, spec, h, rows).TopIDs
+		likeliest := sampler.SampleOne(t, "cpu", weights, spec, h, rows).TopIDs
 		if spec.TopN, spec.ListLogProbs = c.n, c.listed; c.listed {
 			rows.ListIDs = make([][]int32, n)
 			for b := range n {
@@ -87,10 +87,10 @@ func TestReportsUnderTruncation(t *testing.T) {
 				}
 			}
 		}
-		want := sampleOn(t, "cpu", weights, spec, h, rows)
+		want := sampler.SampleOne(t, "cpu", weights, spec, h, rows)
 		device := []string{"sim:sm_90", "sim:sm_100"}[i%2]
 		t.Run(fmt.Sprint(device, c.Items(), c.kind, c.mode, c.vocab), func(t *testing.T) {
-			got := sampleOn(t, device, weights, spec, h, rows)
+			got := sampler.SampleOne(t, device, weights, spec, h, rows)
 			require.Equal(t, want.Status, got.Status)
 			require.Equal(t, want.Tokens, got.Tokens)
 			require.Equal(t, want.Draws, got.Draws)

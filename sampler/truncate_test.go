@@ -76,10 +76,10 @@ func TestTruncationOnSimulators(t *testing.T) {
 		}
 		spec := sampler.Spec{Chain: ir.Chain{Temperature: i%2 == 0}, Truncation: tr.Truncation, Score: true, MaxBatch: n}
 		weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: tr.vocab, Hidden: hidden}
-		want := sampleOn(t, "cpu", weights, spec, h, rows)
+		want := sampler.SampleOne(t, "cpu", weights, spec, h, rows)
 		for _, device := range []string{"sim:sm_90", "sim:sm_100"} {
 			t.Run(fmt.Sprint(device, tr.Items(), tr.vocab), func(t *testing.T) {
-				got := sampleOn(t, device, weights, spec, h, rows)
+				got := sampler.SampleOne(t, device, weights, spec, h, rows)
 				require.Equal(t, want.Tokens, got.Tokens)
 				require.Equal(t, want.Status, got.Status)
 				if tr.vocab > 2000 {
@@ -111,9 +111,9 @@ func TestLogProbsOfFailedRows(t *testing.T) {
 		if i == 2 { // blocks that fail a row are several, too
 			spec.Sampler = ir.Grouped
 		}
-		want := sampleOn(t, "cpu", weights, spec, h, rows)
+		want := sampler.SampleOne(t, "cpu", weights, spec, h, rows)
 		for _, device := range []string{"sim:sm_90", "sim:sm_100"} {
-			got := sampleOn(t, device, weights, spec, h, rows)
+			got := sampler.SampleOne(t, device, weights, spec, h, rows)
 			require.Equal(t, want.Tokens, got.Tokens)
 			require.Equal(t, want.Status, got.Status)
 			require.True(t, math.IsNaN(float64(got.LogProbs[1])))
@@ -122,19 +122,6 @@ func TestLogProbsOfFailedRows(t *testing.T) {
 }
 
 func bf16(x float64) uint16 { return uint16(math.Float32bits(float32(x)) >> 16) }
-
-func sampleOn(t *testing.T, device string, w sampler.Weights, spec sampler.Spec, hidden []uint16, rows sampler.Rows) *sampler.Result {
-	t.Helper()
-	dev, err := sampler.Open(device)
-	require.NoError(t, err)
-	head, err := dev.LoadHead(t.Context(), w)
-	require.NoError(t, err)
-	plan, err := head.Plan(t.Context(), spec)
-	require.NoError(t, err)
-	res, err := plan.Sample(t.Context(), hidden, rows)
-	require.NoError(t, err)
-	return res
-}
 
 // An emitted kernel narrows rows by the filters that it was emitted with: a plan that asks for others does not run it.
 func TestArtifactsOfOtherFilters(t *testing.T) {

@@ -172,7 +172,7 @@ func TestPassesOfTies(t *testing.T) {
 				spec.MaxDraws = 8
 			}
 			weights := sampler.Weights{Source: sampler.Matrix{Data: make([]uint16, c.vocab*hidden), Hidden: hidden}, Vocab: c.vocab, Hidden: hidden}
-			want, got := sampleOn(t, "cpu", weights, spec, h, rows), sampleOnRanks(t, c.device, c.ranks, weights, spec, h, rows)
+			want, got := sampler.SampleOne(t, "cpu", weights, spec, h, rows), sampleOnRanks(t, c.device, c.ranks, weights, spec, h, rows)
 			requireDraws(t, want, got)
 			near(t, want.LogProbs, got.LogProbs)
 			require.Equal(t, want.TopIDs, got.TopIDs)

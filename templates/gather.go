@@ -155,11 +155,7 @@ func (g *gatherer) skipClosed(closed *ptx.Label) {
 func (g *gatherer) placeRow() {
 	f, x := g.f, g.exchange
 	half, index, step := f.B32("half"), f.B32(), f.B32()
-	f.AndB32(half, x.epoch, ptx.Imm(1))
-	f.MulLoU32(half, half, x.world)
-	x.flags = f.B32("epoch_flags")
-	f.MadLoU32(x.flags, half, g.rows, g.row)
-	f.MulLoU32(x.flags, x.flags, ptx.Imm(manifest.PeerFlagBytes))
+	g.placeFlags(half)
 
 	x.first, x.own = f.B64("epoch_records"), f.B64("own_records")
 	f.MulLoU32(step, x.world, g.rows)

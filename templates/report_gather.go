@@ -145,11 +145,7 @@ func (g *reportGatherer) gatherRow(array ptx.B64, broken ptx.Pred) {
 func (g *reportGatherer) placeRow() {
 	f, x := g.f, g.exchange
 	half, index := f.B32("half"), f.B32()
-	f.AndB32(half, x.epoch, ptx.Imm(1))
-	f.MulLoU32(half, half, x.world)
-	x.flags = f.B32("epoch_flags")
-	f.MadLoU32(x.flags, half, g.rows, g.row)
-	f.MulLoU32(x.flags, x.flags, ptx.Imm(manifest.PeerFlagBytes))
+	g.placeFlags(half)
 	g.header, g.own, g.ranks, g.up = f.B64("words_start"), f.B64("own_words"), f.B64("words_of_rank_0"), f.B64("rank_step")
 	f.MulLoU32(index, x.world, g.rows)
 	f.MulWideU32(g.header, index, ptx.Imm(2*manifest.PeerFlagBytes))

@@ -47,6 +47,16 @@ func (g *rowExchange) only(body func()) {
 	f.Place(end)
 }
 
+// placeFlags finds the half of an area that is the epoch's, in ranks ahead of it, and there the row's flags.
+func (g *rowExchange) placeFlags(half ptx.B32) {
+	f, x := g.f, g.exchange
+	f.AndB32(half, x.epoch, ptx.Imm(1))
+	f.MulLoU32(half, half, x.world)
+	x.flags = f.B32("epoch_flags")
+	f.MadLoU32(x.flags, half, g.rows, g.row)
+	f.MulLoU32(x.flags, x.flags, ptx.Imm(manifest.PeerFlagBytes))
+}
+
 // flagOf is where the row's flag of a rank stands in an area.
 func (g *rowExchange) flagOf(area ptx.B64, rank ptx.B32) ptx.B64 {
 	f, step, at := g.f, g.f.B32(), g.f.B64("flag_addr")

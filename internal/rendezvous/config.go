@@ -41,10 +41,13 @@ type ConfigError struct{ Reason string }
 
 func (e *ConfigError) Error() string { return "rendezvous: " + e.Reason }
 
-// CheckName refuses names that no group can have, with a *ConfigError.
+// NameRule says which names a group can have.
+const NameRule = "want 1 to 64 letters, digits, dots, underscores and hyphens"
+
+// CheckName refuses the others, with a *ConfigError.
 func CheckName(name string) error {
 	if !groupName.MatchString(name) {
-		return &ConfigError{fmt.Sprintf("group name %.80q: want 1 to 64 letters, digits, dots, underscores and hyphens", name)}
+		return &ConfigError{fmt.Sprintf("group name %.80q: %s", name, NameRule)}
 	}
 	return nil
 }

@@ -1,0 +1,4 @@
+package sampler
+
+// SampleOne is for the tests outside the package too.
+var SampleOne = sampleOne
