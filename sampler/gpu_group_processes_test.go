@@ -31,7 +31,7 @@ func childConfig(t *testing.T) GroupConfig {
 	if text == "" {
 		t.Skip("it is for processes that other tests start")
 	}
-	cfg := GroupConfig{ExchangeBytes: 256 << 20}
+	cfg := GroupConfig{ExchangeBytes: 1 << 30}
 	_, err := fmt.Sscan(text, &cfg.Name, &cfg.Transport, &cfg.World, &cfg.Rank)
 	require.NoError(t, err)
 	cfg.Devices = ranksOn(t, cfg.World)[cfg.Rank:][:1]
@@ -133,7 +133,7 @@ func TestGPUGroupProcesses(t *testing.T) {
 
 // digests samples rows of all samplers in a group and hears of each call what came: tokens, statuses, draws and scores, to the bit.
 func digests(t *testing.T, cfg GroupConfig, hear func(string)) {
-	const vocab, hidden, batch = 32001, 64, 256
+	const vocab, hidden, batch = 32001, 64, 1024 // few calls: processes that share a GPU take turns, milliseconds each, in every exchange
 	g, err := OpenGroup(t.Context(), cfg)
 	require.NoError(t, err)
 	defer g.Close()
@@ -175,12 +175,16 @@ func TestGPUProcessesGiveTheWhole(t *testing.T) {
 	require.NotEmpty(t, want)
 	for _, n := range []int{2, 3, 4, 8} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			begin := time.Now()
 			all := startChildren(t, "TestGPUGroupChildDigests", n, TransportPeer)
-			for _, digest := range want {
+			for i, digest := range want {
 				for rank, c := range all {
 					line, err := c.next("digest")
 					require.NoError(t, err, "rank %d", rank)
 					require.Equal(t, digest, line, "rank %d", rank)
+				}
+				if i%10 == 9 || i+1 == len(want) {
+					t.Logf("%d of %d calls by %v: %s", i+1, len(want), time.Since(begin), digest)
 				}
 			}
 		})

@@ -26,6 +26,7 @@ var verifyCommand = &command{
 		var o ranks
 		o.flags(f, false)
 		kind := f.String("sampler", "", "only the checks of one sampler: gumbel, grouped or greedy")
+		jobs := f.Int("jobs", 0, "checks at a time (if 0: half the processors on a GPU, up to 8, and else 1)")
 		match := f.String("run", "", "only the checks whose names this regular expression matches")
 		return func(ctx context.Context, e *env, args []string) error {
 			if err := noArgs("verify", args); err != nil {
@@ -34,7 +35,10 @@ var verifyCommand = &command{
 			if err := o.check(); err != nil {
 				return err
 			}
-			return runVerify(ctx, e, *device, &o, verify.Options{Suite: *suite, Sampler: *kind, Match: *match, Seed: *seed, Draws: *draws})
+			if o.n > 0 && *jobs > 1 {
+				return usagef("--jobs: ranks take one check at a time")
+			}
+			return runVerify(ctx, e, *device, &o, verify.Options{Suite: *suite, Sampler: *kind, Match: *match, Seed: *seed, Draws: *draws, Jobs: *jobs})
 		}
 	},
 }
@@ -57,6 +61,9 @@ func checkVerify(device string, o verify.Options) error {
 	}
 	if o.Draws < 0 {
 		return usagef("--draws is %d: want 0 or more", o.Draws)
+	}
+	if o.Jobs < 0 {
+		return usagef("--jobs is %d: want 0 or more", o.Jobs)
 	}
 	return nil
 }

@@ -294,9 +294,9 @@ func only(t *testing.T, dev target, o Options, want func(it item) bool) (out []C
 		if s.name != o.Suite {
 			continue
 		}
-		for i, it := range s.items(r) {
+		for _, it := range s.items(r) {
 			if want(it) {
-				out = append(out, r.check(t.Context(), it, i, 1))
+				out = append(out, r.check(t.Context(), it, 1))
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fsgen/fsgen/internal/stats"
@@ -23,8 +24,9 @@ type run struct {
 	gpu bool
 	// sim devices take part of each list: they are a thousand times slower, and see more of every run.
 	sim bool
-	// opened counts the problems, which take the layouts of the weights in turn.
-	opened int
+
+	mu   sync.Mutex // of what follows
+	done int        // checks
 }
 
 func newRun(dev target, o Options) *run {
@@ -72,6 +74,8 @@ type probe struct {
 	progress func(what string)
 	// beyond is set once a statistic has failed.
 	beyond bool
+	// opened counts the problems, which take the layouts of the weights in turn, from one that is the check's own.
+	opened int
 	// anyTag draws reserved stream tags too, which kernels take and samplers refuse.
 	anyTag bool
 }
@@ -85,27 +89,41 @@ func (r *run) do(ctx context.Context, s suite) (*Report, error) {
 		return nil, &NoChecksError{s.name, r.o.Match, r.info.Name}
 	}
 	rep := &Report{Suite: s.name, Device: r.info.Name, Seed: r.o.Seed, Checks: []Check{}}
-	for i, it := range items {
-		if err := ctx.Err(); err != nil {
-			return rep, err
-		}
-		c := r.check(ctx, it, i, len(items))
-		if ctx.Err() != nil {
-			return rep, ctx.Err()
-		}
-		r.add(rep, c)
-		if err := r.dev.Healthy(); err != nil {
-			return rep, fmt.Errorf("verify: the device failed in check %q: %w", it.name, err)
-		}
+	perform := func(ctx context.Context, i int) made { return r.perform(ctx, items[i], len(items)) }
+	err = inOrder(ctx, len(items), r.jobs(), perform, func(m made) error {
+		r.add(rep, m.Check)
+		return m.sick
+	})
+	if err != nil {
+		return rep, err
 	}
 	if c, ok := nearTies(rep.Checks); ok {
 		r.add(rep, c)
 	}
-	r.tell(len(items), len(items), "done")
+	r.tell(len(items), "done")
 	return rep, nil
 }
 
+// made is a check that was made, and what was wrong with the device then.
+type made struct {
+	Check
+	sick error
+}
+
+func (r *run) perform(ctx context.Context, it item, total int) made {
+	c := r.check(ctx, it, total)
+	if err := r.dev.Healthy(); err != nil {
+		return made{c, fmt.Errorf("verify: the device failed while check %q ran: %w", it.name, err)}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done++
+	return made{c, nil}
+}
+
 func (r *run) add(rep *Report, c Check) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.o.Done != nil {
 		r.o.Done(c)
 	}
@@ -120,17 +138,19 @@ func (r *run) add(rep *Report, c Check) {
 	}
 }
 
-func (r *run) tell(done, total int, what string) {
+func (r *run) tell(total int, what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.o.Progress != nil {
-		r.o.Progress(done, total, what)
+		r.o.Progress(r.done, total, what)
 	}
 }
 
-func (r *run) check(ctx context.Context, it item, i, total int) Check {
+func (r *run) check(ctx context.Context, it item, total int) Check {
 	c := Check{Name: it.name, Case: it.from}
-	r.tell(i, total, it.name)
-	p := &probe{run: r, Check: &c, kind: it.kind, rng: newRNG(r.o.Seed, it.name),
-		progress: func(what string) { r.tell(i, total, it.name+": "+what) }}
+	r.tell(total, it.name)
+	p := &probe{run: r, Check: &c, kind: it.kind, rng: newRNG(r.o.Seed, it.name), opened: newRNG(r.o.Seed, it.name+", layouts").IntN(2),
+		progress: func(what string) { r.tell(total, it.name+": "+what) }}
 	begin := time.Now()
 	err := it.f(ctx, p)
 	if err != nil && p.beyond && ctx.Err() == nil {
@@ -190,24 +210,24 @@ type session struct {
 }
 
 // open loads a problem's weights and plans its spec.
-func (r *run) open(ctx context.Context, pr *problem) (*session, error) {
-	r.opened++
+func (p *probe) open(ctx context.Context, pr *problem) (*session, error) {
+	p.opened++
 	layout := sampler.RowMajor
-	if r.opened%2 == 0 && pr.spec.Artifact == nil {
+	if p.opened%2 == 0 && pr.spec.Artifact == nil {
 		layout = sampler.Packed
 	}
-	h, err := r.dev.load(ctx, sampler.Weights{
+	h, err := p.dev.load(ctx, sampler.Weights{
 		Source: sampler.Matrix{Data: pr.w, Hidden: pr.shape.Hidden, Stride: pr.shape.Hidden},
 		Vocab:  pr.shape.Vocab, Hidden: pr.shape.Hidden, Layout: layout,
 	})
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.plan(ctx, pr.spec)
+	planned, err := h.plan(ctx, pr.spec)
 	if err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
-	return &session{h, p}, nil
+	return &session{h, planned}, nil
 }
 
 func (s *session) close() error { return errors.Join(s.plan.Close(), s.head.Close()) }
@@ -223,8 +243,8 @@ func (s *session) sample(ctx context.Context, pr *problem) (*sampler.Result, err
 }
 
 // with opens a problem, calls f and closes again.
-func (r *run) with(ctx context.Context, pr *problem, f func(s *session) error) error {
-	s, err := r.open(ctx, pr)
+func (p *probe) with(ctx context.Context, pr *problem, f func(s *session) error) error {
+	s, err := p.open(ctx, pr)
 	if err != nil {
 		return err
 	}

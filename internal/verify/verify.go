@@ -21,9 +21,13 @@ type Options struct {
 	Seed uint64
 	// Draws is how many tokens the largest statistic takes, the others in proportion; 0 means 1e8 on a GPU, 2e6 on the CPU.
 	Draws int64
-	// Progress, where not nil, hears how many checks are done and what runs now. It is called from one goroutine at a time.
+	// Jobs is how many checks run at a time; 0 means half the processors on a GPU, up to 8, and 1 elsewhere. Ranks take one at a time.
+	// What comes out does not depend on it.
+	Jobs int
+	// Progress, where not nil, hears how many checks are done and what runs now.
 	Progress func(done, total int, what string)
-	// Done, where not nil, hears of every check when it has been made, from the same goroutine.
+	// Done, where not nil, hears of every check, in the order of the suite, when it and those before have been made. Of both functions
+	// one is called at a time.
 	Done func(Check)
 }
 
