@@ -15,9 +15,8 @@ const mostJobs = 8
 // thread or a few; elsewhere one check keeps all processors busy. Ranks take one check at a time: of two launches that wait for their
 // peers each may hold the GPU that the other's peer needs.
 func (r *run) jobs() int {
-	_, ranks := r.dev.(deviceGroup)
 	switch {
-	case ranks:
+	case r.ranks:
 		return 1
 	case r.o.Jobs > 0:
 		return r.o.Jobs

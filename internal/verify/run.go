@@ -24,6 +24,8 @@ type run struct {
 	gpu bool
 	// sim devices take part of each list: they are a thousand times slower, and see more of every run.
 	sim bool
+	// ranks are those of a group.
+	ranks bool
 
 	mu   sync.Mutex // of what follows
 	done int        // checks
@@ -33,6 +35,7 @@ func newRun(dev target, o Options) *run {
 	r := &run{dev: dev, o: o, info: dev.Info()}
 	r.sim = strings.HasPrefix(r.info.Name, "sim:")
 	r.gpu = r.info.Arch != "" && !r.sim
+	_, r.ranks = dev.(deviceGroup)
 	if r.o.Draws == 0 {
 		r.o.Draws = 2e6
 		if r.gpu {
@@ -170,8 +173,7 @@ func (r *run) check(ctx context.Context, it item, total int) Check {
 // undone reports whether a check was of something that the ranks of a group do not do.
 func (r *run) undone(err error) bool {
 	var missing *sampler.UnsupportedError
-	_, ranks := r.dev.(deviceGroup)
-	return ranks && errors.As(err, &missing)
+	return r.ranks && errors.As(err, &missing)
 }
 
 // again runs a check whose statistic has failed once more, on other data. Of hundreds of statistics one is beyond the limit by
