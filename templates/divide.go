@@ -1,6 +1,10 @@
 package templates
 
-import "github.com/fsgen/fsgen/ptx"
+import (
+	"math/bits"
+
+	"github.com/fsgen/fsgen/ptx"
+)
 
 // Division without a call. PTX's div.rn and rcp.rn become calls of a slow path, and where a compiler sees a call that it may
 // not look into (the driver's linker, which gives the image that is cached), it runs every wgmma of the kernel one by one
@@ -48,4 +52,13 @@ func widen(f *ptx.Func, x ptx.F32) ptx.F64 {
 	d := f.F64()
 	f.CvtF64F32(d, x)
 	return d
+}
+
+// divideBy sets d to x/n, rounded down. ptxas takes a power of two for a divisor like any other, and works out its reciprocal.
+func divideBy(f *ptx.Func, d, x ptx.B32, n int) {
+	if n&(n-1) == 0 {
+		f.ShrU32(d, x, ptx.Imm(bits.TrailingZeros(uint(n))))
+		return
+	}
+	f.DivU32(d, x, ptx.Imm(n))
 }

@@ -385,7 +385,7 @@ func (p *product) load(f *ptx.Func, s *params, all ptx.B32) {
 	}
 	rows := f.B32("panel_rows")
 	f.AddU32(rows, all, ptx.Imm(manifest.PackedRows-1))
-	f.DivU32(rows, rows, ptx.Imm(manifest.PackedRows))
+	divideBy(f, rows, rows, manifest.PackedRows)
 	f.MulWideU32(p.weightStride, rows, ptx.Imm(manifest.PackedRows*manifest.PackedRowBytes))
 }
 

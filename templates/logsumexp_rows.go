@@ -274,10 +274,10 @@ func (c *samplers) loadPartials(row, cta, ctas ptx.B32, has func(cta ptx.B32) pt
 func (c *samplers) contributors(row ptx.B32) func(cta ptx.B32) ptx.Pred {
 	f := c.f
 	column, rank := f.B32("row_column"), f.B32()
-	f.DivU32(column, row, ptx.Imm(c.t.N))
+	divideBy(f, column, row, c.t.N)
 	if c.t.Split {
 		f.AndB32(rank, column, ptx.Imm(c.t.Cluster-1))
-		f.DivU32(column, column, ptx.Imm(c.t.Cluster))
+		divideBy(f, column, column, c.t.Cluster)
 	}
 	start, whole := f.B32("first_cluster"), f.B32()
 	f.MulLoU32(start, column, c.groups)
@@ -305,7 +305,7 @@ func (c *samplers) ctaOf(row, id ptx.B32) ptx.B32 {
 	f, p := c.f, c.parts
 	column, tile, rows, group, before, low := f.B32("row_column"), f.B32("token_tile"), f.B32("tile_rows"), f.B32("tile_group"), f.B32(), f.Pred("low_tile")
 	rank := imm(f, 0)
-	f.DivU32(column, row, ptx.Imm(c.t.N))
+	divideBy(f, column, row, c.t.N)
 	f.MulLoU32(before, p.many, p.tall)
 	f.MulLoU32(before, before, ptx.Imm(c.down()))
 	f.SetpU32(ptx.GE, low, id, before)
@@ -319,10 +319,10 @@ func (c *samplers) ctaOf(row, id ptx.B32) ptx.B32 {
 	switch {
 	case c.t.Split:
 		f.AndB32(rank, column, ptx.Imm(c.t.Cluster-1))
-		f.DivU32(column, column, ptx.Imm(c.t.Cluster))
+		divideBy(f, column, column, c.t.Cluster)
 	case c.t.Cluster > 1:
 		f.AndB32(rank, tile, ptx.Imm(c.t.Cluster-1))
-		f.DivU32(tile, tile, ptx.Imm(c.t.Cluster))
+		divideBy(f, tile, tile, c.t.Cluster)
 	}
 	f.AddU32(group, group, tile)
 	f.MadLoU32(group, column, c.groups, group)

@@ -69,7 +69,7 @@ func (c *samplers) codeWords(l codeLayout, word, firstBlock, firstColumn ptx.B32
 	f.MovB32(group, word)
 	if l.blocks > 1 {
 		index, words := f.B32(), f.B32()
-		f.DivU32(index, word, ptx.Imm(l.run()))
+		divideBy(f, index, word, l.run())
 		f.MulLoU32(words, index, ptx.Imm(l.run()))
 		f.SubU32(group, word, words)
 		f.MadLoU32(block, index, ptx.Imm(l.between), block)

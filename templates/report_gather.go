@@ -108,7 +108,7 @@ func (g *reportGatherer) begin() (array ptx.B64, broken ptx.Pred) {
 func (g *reportGatherer) lastEpoch(first ptx.B32) {
 	f, rounds := g.f, g.f.B32("rounds")
 	f.SubU32(rounds, g.length, ptx.Imm(1)) // nobody launches it for no words
-	f.DivU32(rounds, rounds, ptx.Imm(manifest.ReportWords))
+	divideBy(f, rounds, rounds, manifest.ReportWords)
 	f.AddU32(g.exchange.epoch, first, rounds)
 }
 

@@ -70,7 +70,7 @@ func (k *skeleton) heights() {
 	f.MulLoU32(tiles, k.stride, ptx.Imm(k.down()))
 	f.MulLoU32(slots, tiles, turns)
 	f.DivU32(p.low, k.dealt, slots)
-	f.DivU32(p.low, p.low, ptx.Imm(step))
+	divideBy(f, p.low, p.low, step)
 	f.MulLoU32(p.low, p.low, ptx.Imm(step))
 	f.AddU32(p.tall, p.low, ptx.Imm(step))
 	f.MulLoU32(left, slots, p.low)

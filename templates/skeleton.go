@@ -243,7 +243,7 @@ func (k *skeleton) sizes() {
 func (k *skeleton) ceilDiv(x ptx.B32, by int, name string) ptx.B32 {
 	d := k.f.B32(name)
 	k.f.AddU32(d, x, ptx.Imm(by-1))
-	k.f.DivU32(d, d, ptx.Imm(by))
+	divideBy(k.f, d, d, by)
 	return d
 }
 

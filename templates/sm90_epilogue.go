@@ -209,7 +209,7 @@ func (c *consumer) productOf(group ptx.B32) (product, across ptx.B32) {
 	}
 	f, before := c.f, c.f.B32()
 	product, across = f.B32("product"), f.B32("group_across")
-	f.DivU32(product, group, ptx.Imm(c.t.N/tiling.CodeGroup))
+	divideBy(f, product, group, c.t.N/tiling.CodeGroup)
 	f.MulLoU32(before, product, ptx.Imm(c.t.N/tiling.CodeGroup))
 	f.SubU32(across, group, before)
 	return product, across

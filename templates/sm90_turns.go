@@ -48,7 +48,7 @@ func (c *consumer) endTurn() {
 func (c *consumer) passItem() {
 	f, turns, back := c.f, c.f.B32("ring_turns"), c.f.B32()
 	f.AddU32(c.ring.stage, c.ring.stage, c.ksteps)
-	f.DivU32(turns, c.ring.stage, ptx.Imm(c.t.Stages))
+	divideBy(f, turns, c.ring.stage, c.t.Stages)
 	f.MulLoU32(back, turns, ptx.Imm(c.t.Stages))
 	f.SubU32(c.ring.stage, c.ring.stage, back)
 	f.AndB32(turns, turns, ptx.Imm(1))
