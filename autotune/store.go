@@ -94,7 +94,7 @@ func (s *Store) Get(k Key) *Entry {
 }
 
 // ErrStoreOff is what writing to a store gives that is switched off.
-var ErrStoreOff = errors.New("autotune: the tuning store is off (" + cache.EnvDir + ")")
+var ErrStoreOff = errors.New("autotune: the tuning store is off, or cannot be written to (" + cache.EnvDir + ")")
 
 // Put keeps an entry.
 func (s *Store) Put(e *Entry) error {

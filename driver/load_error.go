@@ -40,7 +40,8 @@ type LoadError struct {
 }
 
 func (e *LoadError) Error() string {
-	return fmt.Sprintf("driver: %s is %s: %v%s", e.Path, e.Reason, e.Err, e.hint())
+	why := strings.TrimPrefix(fmt.Sprint(e.Err), e.Path+": ") // as glibc begins
+	return fmt.Sprintf("driver: %s is %s: %s%s", e.Path, e.Reason, why, e.hint())
 }
 
 // Unwrap returns the loader's or the driver's error.

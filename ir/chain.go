@@ -71,6 +71,9 @@ func (c *Chain) set(name, value string, hasValue bool) error {
 	switch name {
 	case "scale", "softcap":
 		x, err := strconv.ParseFloat(value, 32)
+		if errors.Is(err, strconv.ErrRange) {
+			return fmt.Errorf("%s of %s is no float32", name, value)
+		}
 		if err != nil || x == 0 {
 			return fmt.Errorf("%s wants a number other than 0, as in %s=30, not %q", name, name, value)
 		}

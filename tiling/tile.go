@@ -39,7 +39,7 @@ func (t Tile) String() string {
 	return name
 }
 
-var tileName = regexp.MustCompile(`^m(\d{1,4})n(\d{1,4})k(\d{1,4})s(\d{1,3})c(\d{1,2})(b?)(p?)$`)
+var tileName = regexp.MustCompile(`^m(\d{1,9})n(\d{1,9})k(\d{1,9})s(\d{1,9})c(\d{1,9})(b?)(p?)$`)
 
 // ParseTile reads a tile's name.
 func ParseTile(s string) (Tile, error) {

@@ -86,7 +86,7 @@ func TestTileText(t *testing.T) {
 		require.Equal(t, p.Tile, back)
 	})
 	for _, bad := range []string{"", "m128", "m128n64k64s8", "m128n64k64s8c", "m128n64k64s8c1 ", " m128n64k64s8c1", "M128N64K64S8C1",
-		"n64m128k64s8c1", "m-128n64k64s8c1", "m128n64k64s8c1x", "m12800n64k64s8c1", "m0128n64k64s8c1", "m128n64k64s08c1",
+		"n64m128k64s8c1", "m-128n64k64s8c1", "m128n64k64s8c1x", "m1234567890n64k64s8c1", "m0128n64k64s8c1", "m128n64k64s08c1",
 		"m1e2n64k64s8c1", "m128n64k64s8c1\n", "m0n0k0s0c0", "m128n64k64s8c1pb", "m128n64k64s8c1bb"} {
 		_, err := ParseTile(bad)
 		require.ErrorContains(t, err, "m128n64k64s8c1", "%q: the error shows a good name", bad)

@@ -20,7 +20,7 @@ var benchCommand = &command{
 	short: "time kernels against the memory floor and cuBLAS, on a GPU",
 	examples: `  fsgen bench --model qwen3-8b
   fsgen bench --model llama3-70b --batch 16,64 --out llama3-70b.json
-  fsgen bench --model qwen3-8b --tp 2            ranks on two GPUs, or on two halves of one, against one GPU
+  fsgen bench --model qwen3-8b --tp 2            # ranks on two GPUs, or on two halves of one, against one GPU
   fsgen bench --vocab 151936 --hidden 4096 --sampler greedy --format gobench > new.txt
 `,
 	setup: setupBench,

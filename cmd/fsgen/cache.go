@@ -14,7 +14,7 @@ import (
 
 var cacheCommand = &command{
 	name: "cache", args: "ls | rm [PREFIX] | path", short: "list or remove compiled kernels",
-	examples: "  fsgen cache ls\n  fsgen cache rm          all kernels\n",
+	examples: "  fsgen cache ls\n  fsgen cache rm          # all kernels\n",
 	setup:    func(*pflag.FlagSet) func(context.Context, *env, []string) error { return runCache },
 }
 
@@ -23,6 +23,9 @@ func runCache(_ context.Context, e *env, args []string) error {
 		return usagef("cache: want ls, rm [PREFIX] or path")
 	}
 	prefix := ""
+	if len(args) == 2 && args[1] == "" {
+		return usagef("cache rm: the prefix is empty: leave it out to remove all kernels")
+	}
 	if len(args) == 2 {
 		prefix = args[1]
 	}

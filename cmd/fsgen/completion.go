@@ -16,7 +16,7 @@ import (
 
 var completionCommand = &command{
 	name: "completion", args: "bash|zsh|fish", short: "print a completion script", noJSON: true,
-	examples: "  source <(fsgen completion bash)\n  source <(fsgen completion zsh)      after compinit\n" +
+	examples: "  source <(fsgen completion bash)\n  source <(fsgen completion zsh)      # after compinit\n" +
 		"  fsgen completion fish > ~/.config/fish/completions/fsgen.fish\n",
 	setup: func(*pflag.FlagSet) func(context.Context, *env, []string) error {
 		return func(_ context.Context, e *env, args []string) error {

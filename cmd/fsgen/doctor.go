@@ -19,7 +19,7 @@ import (
 
 var doctorCommand = &command{
 	name: "doctor", args: "[--require-gpu]", short: "say what fsgen finds on this machine",
-	examples: "  fsgen doctor\n  fsgen doctor --require-gpu --json     for scripts: exit code 3 without a GPU\n",
+	examples: "  fsgen doctor\n  fsgen doctor --require-gpu --json     # for scripts: exit code 3 without a GPU\n",
 	setup: func(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 		require := f.Bool("require-gpu", false, "exit with 3 if no GPU can be used")
 		return func(ctx context.Context, e *env, args []string) error {

@@ -16,12 +16,12 @@ import (
 var sampleCommand = &command{
 	name: "sample", args: "[--model DIR | --weights FILE.safetensors[:TENSOR]] --hidden FILE.npy",
 	short: "sample one token for each hidden state",
-	examples: `  fsgen sample                                   tokens from a small embedded head
+	examples: `  fsgen sample                                   # tokens from a small embedded head
   fsgen sample --model qwen3/ --hidden h.npy --temperature 0.8 --seed 42 --position 7
   fsgen sample --weights w.safetensors:lm_head.weight --hidden h.npy --greedy --device cpu --json
-  fsgen sample --sampler grouped --logsumexp     the distribution of gumbel by another path, with log-sum-exps
+  fsgen sample --sampler grouped --logsumexp     # the distribution of gumbel by another path, with log-sum-exps
   fsgen sample --device cpu --top-k 40 --top-p 0.9 --logprobs processed --top-logprobs 5 --json
-  fsgen sample --tp 4 --device cuda:0            four ranks, each with a part of the vocabulary and of the GPU
+  fsgen sample --tp 4 --device cuda:0            # four ranks, each with a part of the vocabulary and of the GPU
   fsgen sample --device cpu --draws 8 --without-replacement --ban-ids 0,1
 `,
 	setup: setupSample,

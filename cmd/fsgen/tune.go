@@ -24,7 +24,7 @@ var tuneCommand = &command{
 	examples: `  fsgen tune --model qwen3-8b
   fsgen tune --model qwen3-8b --batch 1,16,64 --transform bias,mask,temperature
   fsgen tune --model all --export h200.json
-  fsgen tune --model qwen3-8b --tp 4             for each of four ranks, as sample --tp 4 has them
+  fsgen tune --model qwen3-8b --tp 4             # for each of four ranks, as sample --tp 4 has them
   fsgen tune ls
 `,
 	setup: setupTune,
@@ -227,6 +227,6 @@ func (o *tuning) newRun(e *env) (*tuneRun, error) {
 	if dir := filepath.Dir(o.export); !isDir(dir) {
 		return nil, fmt.Errorf("--export: there is no directory %s", dir)
 	}
-	r.table, err = readTable(o.export)
+	_, err = readTable(o.export)
 	return r, err
 }

@@ -22,7 +22,7 @@ type tuneRun struct {
 	e      *env
 	store  *autotune.Store
 	export string
-	table  *autotune.Table // to export; nil for none
+	found  []*autotune.Entry // for the table to export
 
 	line   *statusLine
 	width  int // of the column of models
@@ -49,9 +49,9 @@ func (r *tuneRun) run(ctx context.Context, jobs []autotune.Job, o autotune.Optio
 
 // outcome exports what was found, however the run ended, and says how that was.
 func (r *tuneRun) outcome(ctx context.Context, err error) error {
-	if r.table != nil && r.kept > 0 {
-		if err := writeFiles([]file{{r.export, r.table.Encode()}}); err != nil {
-			return fmt.Errorf("--export: %w", err)
+	if r.export != "" && r.kept > 0 {
+		if err := exportTunings(r.export, r.found); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -108,9 +108,7 @@ func (r *tuneRun) finished(o autotune.Outcome) {
 		return
 	}
 	r.kept++
-	if r.table != nil {
-		r.table.Set(o.Entry)
-	}
+	r.found = append(r.found, o.Entry)
 	if err := r.print(o, rejected); r.err == nil {
 		r.err = err
 	}
@@ -197,11 +195,29 @@ func readTable(path string) (*autotune.Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--export: %w", err)
 	}
+	if len(data) == 0 { // as mktemp makes one
+		return &autotune.Table{}, nil
+	}
 	t, err := autotune.ParseTable(data)
 	if err != nil {
 		return nil, fmt.Errorf("--export: %s is no table of this fsgen: %s", path, reason(err))
 	}
 	return t, nil
+}
+
+// exportTunings adds entries to a table, as it stands now: another run may have added to it since this one began.
+func exportTunings(path string, entries []*autotune.Entry) error {
+	t, err := readTable(path)
+	if err != nil {
+		return err
+	}
+	for _, x := range entries {
+		t.Set(x)
+	}
+	if err := writeFiles([]file{{path, t.Encode()}}); err != nil {
+		return fmt.Errorf("--export: %w", err)
+	}
+	return nil
 }
 
 // listTunings prints the entries of the machine's store, whatever GPU and version they are of.
@@ -244,6 +260,7 @@ func printTunings(e *env, list []*autotune.Entry) error {
 		return nil
 	}
 	if len(list) == 0 {
+		e.note("no tunings are kept")
 		return nil
 	}
 	w := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)

@@ -97,7 +97,7 @@ func verifyDevice(ctx context.Context, e *env, device string, shared *ranks, o v
 		}
 		defer g.Close()
 		e.release()
-		return runSuite(e, o, func(o verify.Options) (*verify.Report, error) { return verify.RunGroup(ctx, g, o) })
+		return runSuite(ctx, e, o, func(ctx context.Context, o verify.Options) (*verify.Report, error) { return verify.RunGroup(ctx, g, o) })
 	}
 	dev, err := openDevice(e, device)
 	if err != nil {
@@ -105,25 +105,37 @@ func verifyDevice(ctx context.Context, e *env, device string, shared *ranks, o v
 	}
 	defer dev.Close()
 	e.release()
-	return runSuite(e, o, func(o verify.Options) (*verify.Report, error) { return verify.Run(ctx, dev, o) })
+	return runSuite(ctx, e, o, func(ctx context.Context, o verify.Options) (*verify.Report, error) { return verify.Run(ctx, dev, o) })
 }
 
-// runSuite shows progress where somebody looks.
-func runSuite(e *env, o verify.Options, run func(o verify.Options) (*verify.Report, error)) (*verify.Report, error) {
-	line := e.status()
+// runSuite shows progress where somebody looks. It ends where nobody reads what checks found.
+func runSuite(ctx context.Context, e *env, o verify.Options, run func(context.Context, verify.Options) (*verify.Report, error)) (*verify.Report, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	line, last := e.status(), ""
 	defer line.clear()
-	o.Progress = func(done, total int, what string) { line.set(fmt.Sprintf("%d/%d %s", done, total, what)) }
+	o.Progress = func(done, total int, what string) {
+		last = fmt.Sprintf("%d/%d %s", done, total, what)
+		line.set(last)
+	}
 	if !e.json {
 		o.Done = func(c verify.Check) {
 			line.clear()
-			printCheck(e, c)
+			if err := printCheck(e, c); err != nil {
+				cancel(err)
+			}
+			line.set(last) // what runs meanwhile
 		}
 	}
-	return run(o)
+	rep, err := run(ctx, o)
+	if errors.Is(err, context.Canceled) {
+		err = context.Cause(ctx)
+	}
+	return rep, err
 }
 
 // printCheck prints what a check found, as soon as it is done.
-func printCheck(e *env, c verify.Check) {
+func printCheck(e *env, c verify.Check) error {
 	mark := "ok  "
 	switch {
 	case c.Skipped:
@@ -131,14 +143,15 @@ func printCheck(e *env, c verify.Check) {
 	case !c.OK:
 		mark = "FAIL"
 	}
-	fmt.Fprintf(e.stdout, "%s %s: %d rows, %d near ties", mark, c.Name, c.Rows, c.NearTies)
+	text := fmt.Sprintf("%s %s: %d rows, %d near ties", mark, c.Name, c.Rows, c.NearTies)
 	if c.Undecided > 0 {
-		fmt.Fprintf(e.stdout, ", %d undecided", c.Undecided)
+		text += fmt.Sprintf(", %d undecided", c.Undecided)
 	}
 	if c.Detail != "" {
-		fmt.Fprintf(e.stdout, "; %s", c.Detail)
+		text += "; " + c.Detail
 	}
-	fmt.Fprintln(e.stdout)
+	_, err := fmt.Fprintln(e.stdout, text)
+	return err
 }
 
 func printReport(e *env, rep *verify.Report) error {

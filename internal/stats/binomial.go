@@ -22,7 +22,7 @@ func Binomial(name string, hits, n int64, p float64) Result {
 		upper = binomialUpper(hits, n, p)
 	}
 	point := math.Max(0, lower+upper-1)
-	return Result{name, n, float64(hits), zOf(lower-point/2, upper-point/2)}
+	return Result{Name: name, N: n, Statistic: float64(hits), Z: zOf(lower-point/2, upper-point/2)}
 }
 
 // binomialTail is P(X <= k).

@@ -34,7 +34,19 @@ func ChiSquared(name string, counts []int64, prob []float64) Result {
 	if last := len(expected) - 1; last >= 0 {
 		observed[last], expected[last] = observed[last]+o, expected[last]+e
 	}
-	return pearson(name, n, observed, expected)
+	r := pearson(name, n, observed, expected)
+	r.TooFew = len(expected) < 2 && possible(prob) > 1
+	return r
+}
+
+// possible counts the cells that are not empty for sure.
+func possible(prob []float64) (n int) {
+	for _, p := range prob {
+		if p > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func pearson(name string, n int64, observed, expected []float64) Result {

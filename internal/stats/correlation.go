@@ -58,5 +58,5 @@ func correlated(name string, n int64, product float64, vocab int) Result {
 		return Result{Name: name, N: n}
 	}
 	r := product / (float64(n) * v)
-	return Result{name, n, r, r * math.Sqrt(float64(n))}
+	return Result{Name: name, N: n, Statistic: r, Z: r * math.Sqrt(float64(n))}
 }

@@ -22,6 +22,8 @@ type Result struct {
 	Statistic float64
 	// Z is the statistic's tail probability in standard deviations; 0 where there is nothing to judge.
 	Z float64
+	// TooFew says that so few observations tell nothing, where more would.
+	TooFew bool `json:",omitempty"`
 }
 
 // String says it in one line.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"sync"
-	"sync/atomic"
 )
 
 // mostJobs bounds how many checks run at a time, unless more are asked for: each has its own weights, on the host and on the GPU.
@@ -30,40 +29,39 @@ func (r *run) jobs() int {
 var errGone = errors.New("verify: a check did not return")
 
 // inOrder has f make the results 0 to n-1, a number of them at a time, and hands each to done, in order, from the caller's goroutine.
-// An error of done's ends it, and so does the context: what was made by then, without a gap, is handed on. It returns when nothing runs
-// any more.
-func inOrder[T any](ctx context.Context, n, jobs int, f func(ctx context.Context, i int) T, done func(T) error) error {
+// After an error of f's, or once the context has ended, no other is begun; what was made is handed on all the same, that of the error
+// too, but not what the context cut short. It returns when nothing runs any more.
+func inOrder[T any](ctx context.Context, n, jobs int, f func(ctx context.Context, i int) (T, error), done func(T)) error {
+	l, ended := newLine[T](n), make(chan struct{})
 	var group sync.WaitGroup
-	defer group.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	line := newLine[T](n)
 	for range min(jobs, n) {
-		group.Go(func() {
-			for i, more := line.take(); more && ctx.Err() == nil; i, more = line.take() {
-				line.make(ctx, i, f)
-			}
-		})
+		group.Go(func() { l.work(ctx, f) })
 	}
+	go func() {
+		group.Wait()
+		close(ended)
+	}()
+	whole := 0
 	for i := range n {
-		res, ready := line.wait(ctx, i)
-		if !res.whole {
-			if !ready || ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return errGone
-		}
-		if err := done(res.value); err != nil {
-			return err
+		if res := l.wait(i, ended); res.whole {
+			done(res.value)
+			whole++
 		}
 	}
-	return nil
+	<-ended
+	if l.err == nil && whole < n {
+		return ctx.Err()
+	}
+	return l.err
 }
 
 // line is the results that inOrder waits for.
 type line[T any] struct {
-	next    atomic.Int64
 	results []chan result[T]
+
+	mu   sync.Mutex
+	next int   // to be begun
+	err  error // the first of f's
 }
 
 // result is whole if it was made before the context ended.
@@ -80,30 +78,43 @@ func newLine[T any](n int) *line[T] {
 	return l
 }
 
+func (l *line[T]) work(ctx context.Context, f func(ctx context.Context, i int) (T, error)) {
+	for i, more := l.take(ctx); more; i, more = l.take(ctx) {
+		l.make(ctx, i, f)
+	}
+}
+
 // take is the next that is to be made.
-func (l *line[T]) take() (i int, more bool) {
-	i = int(l.next.Add(1)) - 1
-	return i, i < len(l.results)
+func (l *line[T]) take(ctx context.Context) (i int, more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next++
+	return l.next - 1, l.next <= len(l.results) && l.err == nil && ctx.Err() == nil
 }
 
-func (l *line[T]) make(ctx context.Context, i int, f func(ctx context.Context, i int) T) {
-	var res result[T]
-	defer func() { l.results[i] <- res }()
-	value := f(ctx, i)
-	res = result[T]{value, ctx.Err() == nil}
+func (l *line[T]) make(ctx context.Context, i int, f func(ctx context.Context, i int) (T, error)) {
+	res, err := result[T]{}, errGone
+	defer func() {
+		l.results[i] <- res
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.err == nil {
+			l.err = err
+		}
+	}()
+	res.value, err = f(ctx, i)
+	res.whole = ctx.Err() == nil
 }
 
-// wait returns a result once it is made; once the context has ended, only if it is there.
-func (l *line[T]) wait(ctx context.Context, i int) (res result[T], ready bool) {
+// wait returns a result once it is made, or none if nobody makes it any more.
+func (l *line[T]) wait(i int, ended <-chan struct{}) (res result[T]) {
 	select {
 	case res = <-l.results[i]:
-		return res, true
-	case <-ctx.Done():
+	case <-ended:
+		select {
+		case res = <-l.results[i]:
+		default:
+		}
 	}
-	select {
-	case res = <-l.results[i]:
-		return res, true
-	default:
-		return res, false
-	}
+	return res
 }

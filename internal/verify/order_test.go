@@ -3,29 +3,30 @@ package verify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/sampler"
 )
 
 func TestInOrder(t *testing.T) {
 	for _, jobs := range []int{1, 3, 100} {
 		var running, most atomic.Int32
 		var got []int
-		err := inOrder(t.Context(), 20, jobs, func(_ context.Context, i int) int {
+		err := inOrder(t.Context(), 20, jobs, func(_ context.Context, i int) (int, error) {
 			now := running.Add(1)
 			for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
 			}
 			time.Sleep(time.Duration(i%3) * time.Millisecond) // later ones end first
 			running.Add(-1)
-			return i * i
-		}, func(v int) error {
-			got = append(got, v)
-			return nil
-		})
+			return i * i, nil
+		}, func(v int) { got = append(got, v) })
 		require.NoError(t, err)
 		require.Len(t, got, 20)
 		for i, v := range got {
@@ -33,43 +34,99 @@ func TestInOrder(t *testing.T) {
 		}
 		require.LessOrEqual(t, int(most.Load()), jobs)
 	}
+	require.NoError(t, inOrder(t.Context(), 0, 3, func(context.Context, int) (int, error) { return 0, nil }, func(int) {}))
 }
 
-func TestInOrderEnds(t *testing.T) {
+// An error ends what has not begun; all that was made is handed on, with what came with the error.
+func TestInOrderFails(t *testing.T) {
 	failed := errors.New("failed")
-	var begun atomic.Int32
-	slow := func(ctx context.Context, i int) int {
-		begun.Add(1)
-		if i > 1 {
-			<-ctx.Done()
-		}
-		return i
+	for _, jobs := range []int{1, 4} {
+		var begun atomic.Int32
+		var got []int
+		slow := make(chan struct{})
+		err := inOrder(t.Context(), 1000, jobs, func(_ context.Context, i int) (int, error) {
+			begun.Add(1)
+			switch {
+			case i == 2:
+				close(slow)
+				return i, failed
+			case i == 0 && jobs > 1: // ends after the one that fails
+				<-slow
+			}
+			return i, nil
+		}, func(v int) { got = append(got, v) })
+		require.ErrorIs(t, err, failed)
+		require.Subset(t, got, []int{0, 1, 2})
+		require.Len(t, got, int(begun.Load()))
+		require.IsIncreasing(t, got)
 	}
-	err := inOrder(t.Context(), 1000, 4, slow, func(v int) error {
-		if v == 1 {
-			return failed
-		}
-		return nil
-	})
-	require.ErrorIs(t, err, failed)
-	require.LessOrEqual(t, int(begun.Load()), 6, "what had begun was cancelled, and nothing else began")
-	require.ErrorIs(t, inOrder(t.Context(), 3, 2, func(context.Context, int) int { runtime.Goexit(); return 0 }, func(int) error { return nil }), errGone)
+	gone := func(context.Context, int) (int, error) { runtime.Goexit(); return 0, nil }
+	require.ErrorIs(t, inOrder(t.Context(), 3, 2, gone, func(int) { t.Error("handed on") }), errGone)
+}
 
-	ctx, cancel := context.WithCancel(t.Context())
-	seen := 0
-	err = inOrder(ctx, 1000, 3, func(ctx context.Context, i int) int {
-		if i == 7 {
-			cancel()
+// The context ends all; what it has not cut short is handed on, gaps or not.
+func TestInOrderCancelled(t *testing.T) {
+	for _, jobs := range []int{1, 3} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var got []int
+		err := inOrder(ctx, 1000, jobs, func(ctx context.Context, i int) (int, error) {
+			switch {
+			case i == 7:
+				cancel()
+			case i == 0 && jobs > 1:
+				<-ctx.Done()
+			}
+			return i, nil
+		}, func(v int) { got = append(got, v) })
+		require.ErrorIs(t, err, context.Canceled)
+		require.IsIncreasing(t, got)
+		require.Subset(t, got, []int{1, 2, 3})
+		require.NotContains(t, got, 7)
+	}
+}
+
+// A device that fails is the end: the report has the checks that ran, and the error names them.
+func TestDeviceFailsBesideOthers(t *testing.T) {
+	lost := errors.New("illegal address")
+	dev, slow := &sickDevice{}, make(chan struct{})
+	items := func(*run) []item {
+		var items []item
+		for i := range 40 {
+			items = append(items, item{name: fmt.Sprint("check ", i), f: func(context.Context, *probe) error {
+				switch i {
+				case 1: // ends after the device has failed
+					<-slow
+				case 2:
+					dev.fail(lost)
+					close(slow)
+					return lost
+				}
+				return nil
+			}})
 		}
-		return i
-	}, func(v int) error {
-		require.Less(t, v, 10, "results of a cancelled run are dropped")
-		seen++
-		return nil
-	})
-	require.ErrorIs(t, err, context.Canceled)
-	require.LessOrEqual(t, seen, 10)
-	require.NoError(t, inOrder(t.Context(), 0, 3, func(context.Context, int) int { return 0 }, func(int) error { return failed }))
+		return items
+	}
+	rep, err := newRun(dev, Options{Jobs: 3}).do(t.Context(), suite{"forty", items})
+	require.ErrorIs(t, err, lost)
+	require.Contains(t, err.Error(), `"check 2"`)
+	require.Less(t, len(rep.Checks), 10)
+	require.Equal(t, 1, rep.Failed)
+	require.True(t, slices.ContainsFunc(rep.Checks, func(c Check) bool { return c.Name == "check 2" && c.Detail == lost.Error() }))
+}
+
+// sickDevice is none; it only fails.
+type sickDevice struct {
+	target
+	err atomic.Pointer[error]
+}
+
+func (d *sickDevice) Info() sampler.Info { return sampler.Info{Name: "sick"} }
+func (d *sickDevice) fail(err error)     { d.err.Store(&err) }
+func (d *sickDevice) Healthy() error {
+	if err := d.err.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // TestJobsChangeNothing runs checks one by one and side by side: the reports are the same but for the times.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,8 +28,9 @@ type run struct {
 	// ranks are those of a group.
 	ranks bool
 
-	mu   sync.Mutex // of what follows
-	done int        // checks
+	mu      sync.Mutex // of what follows
+	done    int        // checks
+	running []string   // their names
 }
 
 func newRun(dev target, o Options) *run {
@@ -89,15 +91,11 @@ func (r *run) do(ctx context.Context, s suite) (*Report, error) {
 		return nil, err
 	}
 	if len(items) == 0 {
-		return nil, &NoChecksError{s.name, r.o.Match, r.info.Name}
+		return nil, &NoChecksError{s.name, r.o.Sampler, r.o.Match, r.info.Name}
 	}
 	rep := &Report{Suite: s.name, Device: r.info.Name, Seed: r.o.Seed, Checks: []Check{}}
-	perform := func(ctx context.Context, i int) made { return r.perform(ctx, items[i], len(items)) }
-	err = inOrder(ctx, len(items), r.jobs(), perform, func(m made) error {
-		r.add(rep, m.Check)
-		return m.sick
-	})
-	if err != nil {
+	perform := func(ctx context.Context, i int) (Check, error) { return r.perform(ctx, items[i], len(items)) }
+	if err := inOrder(ctx, len(items), r.jobs(), perform, func(c Check) { r.add(rep, c) }); err != nil {
 		return rep, err
 	}
 	if c, ok := nearTies(rep.Checks); ok {
@@ -107,21 +105,35 @@ func (r *run) do(ctx context.Context, s suite) (*Report, error) {
 	return rep, nil
 }
 
-// made is a check that was made, and what was wrong with the device then.
-type made struct {
-	Check
-	sick error
+// perform makes a check. The error is of the device, and names what it ran: whose fault it is nobody can tell.
+func (r *run) perform(ctx context.Context, it item, total int) (Check, error) {
+	r.begin(it.name)
+	c := r.check(ctx, it, total)
+	err := r.dev.Healthy()
+	ran := r.end(it.name)
+	if err != nil {
+		return c, fmt.Errorf("verify: the device failed while %s ran: %w", ran, err)
+	}
+	return c, nil
 }
 
-func (r *run) perform(ctx context.Context, it item, total int) made {
-	c := r.check(ctx, it, total)
-	if err := r.dev.Healthy(); err != nil {
-		return made{c, fmt.Errorf("verify: the device failed while check %q ran: %w", it.name, err)}
-	}
+func (r *run) begin(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = append(r.running, name)
+}
+
+// end says what ran until now: the check that ends, and those beside it.
+func (r *run) end(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.done++
-	return made{c, nil}
+	ran := fmt.Sprintf("check %q", name)
+	r.running = slices.DeleteFunc(r.running, func(other string) bool { return other == name })
+	for _, other := range r.running {
+		ran += fmt.Sprintf(", or %q beside it,", other)
+	}
+	return ran
 }
 
 func (r *run) add(rep *Report, c Check) {
@@ -288,6 +300,11 @@ func (p *probe) judge(results ...stats.Result) error {
 	}
 	err := stats.Check(limit, results...)
 	p.beyond = p.beyond || err != nil
+	for _, res := range results {
+		if res.TooFew {
+			err = errors.Join(err, fmt.Errorf("verify: %s: %d draws are too few to judge", res.Name, res.N))
+		}
+	}
 	return err
 }
 

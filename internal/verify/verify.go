@@ -22,22 +22,25 @@ type Options struct {
 	// Draws is how many tokens the largest statistic takes, the others in proportion; 0 means 1e8 on a GPU, 2e6 on the CPU.
 	Draws int64
 	// Jobs is how many checks run at a time; 0 means half the processors on a GPU, up to 8, and 1 elsewhere. Ranks take one at a time.
-	// What comes out does not depend on it.
+	// What the checks find does not depend on it; where the device fails, which of those that ran had to do with it is not known.
 	Jobs int
 	// Progress, where not nil, hears how many checks are done and what runs now.
 	Progress func(done, total int, what string)
-	// Done, where not nil, hears of every check, in the order of the suite, when it and those before have been made. Of both functions
-	// one is called at a time.
+	// Done, where not nil, hears of every check, in the order of the suite, when it and those before have been made; at the end of a
+	// run that was cut short, of all that have been made. Of both functions one is called at a time.
 	Done func(Check)
 }
 
 // NoChecksError says that a suite has none of what is asked for.
-type NoChecksError struct{ Suite, Match, Device string }
+type NoChecksError struct{ Suite, Sampler, Match, Device string }
 
 func (e *NoChecksError) Error() string {
 	which := ""
+	if e.Sampler != "" {
+		which += " of the sampler " + e.Sampler
+	}
 	if e.Match != "" {
-		which = fmt.Sprintf(" that %q matches", e.Match)
+		which += fmt.Sprintf(" that %q matches", e.Match)
 	}
 	return fmt.Sprintf("verify: suite %s has no checks%s for %s", e.Suite, which, e.Device)
 }
