@@ -234,13 +234,20 @@ func TestShardsTakeFurtherPasses(t *testing.T) {
 	}{
 		{ir.Truncation{TopP: true, MinP: true}, ir.ProcessedLogProb, ir.SingleDraw, 2900, 0.2, "sim:sm_100"},
 		{ir.Truncation{TopK: true}, ir.RawLogProb, ir.SingleDraw, 4000, 0, "sim:sm_90"}, // with reports, of a list that a rank cannot send as a whole
-		{ir.Truncation{}, ir.NoLogProb, ir.WithReplacement, 3000, 0.2, "sim:sm_90"},
+		{ir.Truncation{}, ir.NoLogProb, ir.WithReplacement, 12000, 0.2, "sim:sm_90"},
 	} {
-		const hidden, n = 8, 2
+		const hidden = 8
+		n := 2
+		if c.draws != ir.SingleDraw { // some rows of a shard with fewer blocks than draws are open
+			n = 8
+		}
 		rng := rand.New(rand.NewPCG(uint64(i), 12))
 		w, h := normals(rng, c.vocab*hidden, c.spread), normals(rng, n*hidden, 1)
 		weights := Weights{Source: Matrix{Data: w, Hidden: hidden}, Vocab: c.vocab, Hidden: hidden}
-		rows := Rows{Seeds: []uint64{1, 2}, Positions: []uint64{4}}
+		rows := Rows{Positions: []uint64{4}}
+		for seed := range n {
+			rows.Seeds = append(rows.Seeds, uint64(seed+1))
+		}
 		if c.truncation.TopK {
 			rows.TopK = []int32{700, 1}
 		}

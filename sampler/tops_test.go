@@ -94,7 +94,7 @@ func TestTopsThatOverflow(t *testing.T) {
 // A row that is decided stays so in the passes that others of its batch need: on a GPU rows come to their bounds in one pass and not in
 // another, and took turns in being undecided.
 func TestTopsStayDecided(t *testing.T) {
-	const hidden, vocab = 8, 20000
+	const hidden, vocab = 8, 40000
 	w, h := make([]uint16, vocab*hidden), make([]uint16, hidden)
 	h[0] = bf16Bits(1)
 	for v := range vocab {

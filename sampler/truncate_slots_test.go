@@ -42,7 +42,7 @@ func TestSlotsUnderTruncation(t *testing.T) {
 		vocab  int
 		spread float64
 		passes int32
-	}{{ir.Truncation{TopK: true, TopP: true, MinP: true}, 600, 1, 1}, {ir.Truncation{TopP: true, TemperatureLast: true}, 2500, 0.1, 3}} {
+	}{{ir.Truncation{TopK: true, TopP: true, MinP: true}, 600, 1, 1}, {ir.Truncation{TopP: true, TemperatureLast: true}, 10007, 0.1, 3}} {
 		rng := rand.New(rand.NewPCG(3, uint64(tr.vocab)))
 		w, h, rows := normals(rng, tr.vocab*d, tr.spread), normals(rng, n*d, 1), slottedFilters(rng, n, slots, tr.Truncation)
 		spec := Spec{Chain: ir.Chain{Temperature: true}, Truncation: tr.Truncation, Slots: true, Score: true, MaxBatch: n}
