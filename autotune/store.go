@@ -93,7 +93,7 @@ func (s *Store) Get(k Key) *Entry {
 	return nil
 }
 
-// ErrStoreOff is what writing to a store gives that is switched off.
+// ErrStoreOff is what writing to a store gives that is switched off, or that has no directory it can write to.
 var ErrStoreOff = errors.New("autotune: the tuning store is off, or cannot be written to (" + cache.EnvDir + ")")
 
 // Put keeps an entry.

@@ -23,11 +23,10 @@ func runCache(_ context.Context, e *env, args []string) error {
 		return usagef("cache: want ls, rm [PREFIX] or path")
 	}
 	prefix := ""
-	if len(args) == 2 && args[1] == "" {
-		return usagef("cache rm: the prefix is empty: leave it out to remove all kernels")
-	}
 	if len(args) == 2 {
-		prefix = args[1]
+		if prefix = args[1]; prefix == "" {
+			return usagef("cache rm: the prefix is empty: leave it out to remove all kernels")
+		}
 	}
 	action := map[string]func(*env, *cache.Cache, string) error{"path": cachePath, "ls": cacheList, "rm": cacheRemove}[args[0]]
 	if action == nil {

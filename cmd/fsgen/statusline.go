@@ -72,3 +72,15 @@ func (s *statusLine) clear() {
 		fmt.Fprint(s.w, "\r\x1b[K")
 	}
 }
+
+// above has other lines written while the line is away, and puts it back.
+func (s *statusLine) above(write func()) {
+	s.clear()
+	write()
+	s.mu.Lock()
+	text := s.text
+	s.mu.Unlock()
+	if text != "" {
+		s.set(text)
+	}
+}

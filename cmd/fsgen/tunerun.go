@@ -22,12 +22,11 @@ type tuneRun struct {
 	e      *env
 	store  *autotune.Store
 	export string
-	found  []*autotune.Entry // for the table to export
+	found  []*autotune.Entry // of the buckets that are kept
 
 	line   *statusLine
-	width  int // of the column of models
-	total  int // buckets
-	kept   int
+	width  int  // of the column of models
+	total  int  // buckets
 	failed int  // buckets without a candidate
 	wrong  bool // some candidate gave wrong tokens
 	waited bool
@@ -49,14 +48,14 @@ func (r *tuneRun) run(ctx context.Context, jobs []autotune.Job, o autotune.Optio
 
 // outcome exports what was found, however the run ended, and says how that was.
 func (r *tuneRun) outcome(ctx context.Context, err error) error {
-	if r.export != "" && r.kept > 0 {
+	if r.export != "" && len(r.found) > 0 {
 		if err := exportTunings(r.export, r.found); err != nil {
 			return err
 		}
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("interrupted: %d of %d buckets are kept%s", r.kept, r.total, r.resume())
+		return fmt.Errorf("interrupted: %d of %d buckets are kept%s", len(r.found), r.total, r.resume())
 	case err != nil:
 		return err
 	case r.wrong:
@@ -107,7 +106,6 @@ func (r *tuneRun) finished(o autotune.Outcome) {
 		r.e.note("%s, batch %d: no candidate is left", o.Job, o.Key.Batch)
 		return
 	}
-	r.kept++
 	r.found = append(r.found, o.Entry)
 	if err := r.print(o, rejected); r.err == nil {
 		r.err = err
@@ -121,7 +119,7 @@ func (r *tuneRun) print(o autotune.Outcome, rejected []autotune.Measurement) err
 	if r.e.json {
 		return json.NewEncoder(r.e.stdout).Encode(tunedBucket{o.Job, o.Reused, x, o.Rank, o.Tiles, timings(o.Search), rejections(rejected)})
 	}
-	if r.kept == 1 {
+	if len(r.found) == 1 {
 		fmt.Fprintf(r.e.stdout, "%-*s  BATCH  %-26s  %11s  %11s  %7s  %8s\n", r.width, "MODEL", "CANDIDATE", "TIME", "DEFAULT", "GAIN", "RANK")
 	}
 	plain, gain := "-", "-"

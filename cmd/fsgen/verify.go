@@ -112,19 +112,16 @@ func verifyDevice(ctx context.Context, e *env, device string, shared *ranks, o v
 func runSuite(ctx context.Context, e *env, o verify.Options, run func(context.Context, verify.Options) (*verify.Report, error)) (*verify.Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	line, last := e.status(), ""
+	line := e.status()
 	defer line.clear()
-	o.Progress = func(done, total int, what string) {
-		last = fmt.Sprintf("%d/%d %s", done, total, what)
-		line.set(last)
-	}
+	o.Progress = func(done, total int, what string) { line.set(fmt.Sprintf("%d/%d %s", done, total, what)) }
 	if !e.json {
 		o.Done = func(c verify.Check) {
-			line.clear()
-			if err := printCheck(e, c); err != nil {
-				cancel(err)
-			}
-			line.set(last) // what runs meanwhile
+			line.above(func() { // what runs meanwhile
+				if err := printCheck(e, c); err != nil {
+					cancel(err)
+				}
+			})
 		}
 	}
 	rep, err := run(ctx, o)

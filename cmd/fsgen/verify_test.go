@@ -9,21 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// gone is a reader that takes nothing.
-type gone struct{ writes int }
-
-func (g *gone) Write([]byte) (int, error) {
-	g.writes++
-	return 0, errors.New("nobody reads this")
-}
-
 // A suite that nobody reads ends with its first check.
 func TestVerifyEndsWithItsReader(t *testing.T) {
 	var errs bytes.Buffer
-	out := &gone{}
+	writes := 0
+	out := writerFunc(func([]byte) (int, error) {
+		writes++
+		return 0, errors.New("nobody reads this")
+	})
 	require.Equal(t, 1, run(t.Context(), &env{stdout: out, stderr: &errs}, []string{"verify", "--device", "cpu", "--run", "random heads: greedy"}))
 	require.Contains(t, errs.String(), "nobody reads this")
-	require.LessOrEqual(t, out.writes, 3)
+	require.LessOrEqual(t, writes, 3)
 }
 
 // While checks come out one after the other, a terminal still shows what runs.

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fsgen/fsgen/sampler"
 )
 
 func TestInOrder(t *testing.T) {
@@ -88,7 +86,14 @@ func TestInOrderCancelled(t *testing.T) {
 // A device that fails is the end: the report has the checks that ran, and the error names them.
 func TestDeviceFailsBesideOthers(t *testing.T) {
 	lost := errors.New("illegal address")
-	dev, slow := &sickDevice{}, make(chan struct{})
+	var sick atomic.Bool
+	slow := make(chan struct{})
+	dev := &lens{target: device{cpu(t)}, health: func() error {
+		if sick.Load() {
+			return lost
+		}
+		return nil
+	}}
 	items := func(*run) []item {
 		var items []item
 		for i := range 40 {
@@ -97,7 +102,7 @@ func TestDeviceFailsBesideOthers(t *testing.T) {
 				case 1: // ends after the device has failed
 					<-slow
 				case 2:
-					dev.fail(lost)
+					sick.Store(true)
 					close(slow)
 					return lost
 				}
@@ -112,21 +117,6 @@ func TestDeviceFailsBesideOthers(t *testing.T) {
 	require.Less(t, len(rep.Checks), 10)
 	require.Equal(t, 1, rep.Failed)
 	require.True(t, slices.ContainsFunc(rep.Checks, func(c Check) bool { return c.Name == "check 2" && c.Detail == lost.Error() }))
-}
-
-// sickDevice is none; it only fails.
-type sickDevice struct {
-	target
-	err atomic.Pointer[error]
-}
-
-func (d *sickDevice) Info() sampler.Info { return sampler.Info{Name: "sick"} }
-func (d *sickDevice) fail(err error)     { d.err.Store(&err) }
-func (d *sickDevice) Healthy() error {
-	if err := d.err.Load(); err != nil {
-		return *err
-	}
-	return nil
 }
 
 // TestJobsChangeNothing runs checks one by one and side by side: the reports are the same but for the times.
