@@ -95,8 +95,13 @@ func (k *Kernel) Config(ctas int, overlap bool) LaunchConfig {
 }
 
 // MatrixMap fills in a spec with the tensor map of a bf16 matrix [rows, cols] whose rows lie ld elements apart, with the box
-// that a kernel wants. The spec is the caller's so that EncodeTiled, which keeps it from the stack, allocates nothing.
+// that a kernel wants; of packed weights rows and cols are those of the matrix that was packed, and ld does not matter. The spec is
+// the caller's so that EncodeTiled, which keeps it from the stack, allocates nothing.
 func (s *TensorMapSpec) MatrixMap(m *manifest.Map, addr DevicePtr, rows, cols, ld int) {
+	if m.Packed {
+		panels, tall := manifest.PackedPanels(rows, cols)
+		rows, cols, ld = panels*tall, manifest.PackedCols, manifest.PackedCols
+	}
 	*s = TensorMapSpec{
 		Type: BFloat16, Rank: 2, Address: addr,
 		Dims:    [5]uint64{uint64(cols), uint64(rows)},

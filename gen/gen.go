@@ -19,7 +19,7 @@ import (
 )
 
 // Version is the version of the generator: it changes whenever emitted kernels do.
-const Version = "0.1.0"
+const Version = "0.2.0"
 
 // Request asks for one kernel.
 type Request struct {

@@ -126,7 +126,7 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 			"bias": c.Chain.Bias == ir.BiasVector || c.Chain.Bias == ir.BiasMatrix, "bias_stride": c.Chain.Bias == ir.BiasMatrix, "mask": c.Chain.Mask,
 			"lse": c.LogSumExp && results, "lse_partials": c.AddsUp(), "scores": c.Score && results, "tokens": results, "status": results, "hidden": true,
 			"shard_start": c.Shard != ir.Whole, "shard_count": c.Shard != ir.Whole, manifest.Peers: c.Shard == ir.ShardExchange && !gathers && !v.Options.Ranks, manifest.Records: c.Shard == ir.ShardRecords || gathers,
-			"weights": v.Options.Layout() == manifest.RowMajor, "packed_weights": v.Options.Layout() == manifest.Packed,
+			"weights": v.Options.Layout() == manifest.RowMajor, "packed_weights": v.Options.Layout() == manifest.Packed && !k.Tile.Split, "packed_map": v.Options.Layout() == manifest.Packed && k.Tile.Split,
 			"top_k": c.Truncation.TopK, "top_p": c.Truncation.TopP, "min_p": c.Truncation.MinP,
 			manifest.Marks: c.Collects(), manifest.Counts: c.Collects(), manifest.Candidates: c.Collects(),
 			"draw_counts": c.Draws != ir.SingleDraw, manifest.MaxDraws: c.Draws != ir.SingleDraw,
@@ -134,7 +134,7 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 			require.Equal(t, wanted, k.Param(param) != nil, "%s: %s", v.name(), param)
 			for _, stage := range []*manifest.Kernel{k.StageKernel(), k.TopKernel(), k.ListedKernel()} {
 				if stage != nil && stage.Param(param) != nil && !gathers {
-					require.True(t, wanted, "%s: %s of %s", v.name(), param, stage.Entry)
+					require.True(t, wanted || param == "packed_weights" && k.Tile.Split, "%s: %s of %s", v.name(), param, stage.Entry)
 				}
 			}
 		}

@@ -11,6 +11,7 @@ import (
 var paramDocs = map[string]string{
 	templates.ParamWeights:           "weights W [vocab, hidden_size]",
 	templates.ParamPackedWeights:     "weights W, packed in panels of 64 columns",
+	templates.ParamPackedMap:         "weights W, packed in panels of 64 columns",
 	templates.ParamHidden:            "hidden states H [batch, hidden_size]",
 	templates.ParamVocab:             "tokens of the vocabulary; rows of W past it are not sampled",
 	templates.ParamHiddenSize:        "columns of W and H",

@@ -124,13 +124,15 @@ type Param struct {
 func (k Kind) IsMap() bool { return k == TensorMap || k == TensorMapPointer }
 
 // Map says how to encode a tensor map with cuTensorMapEncodeTiled. Dimensions stand innermost first, as the driver takes
-// them; the global size is [hidden, rows] with a row stride of the leading dimension times the element size.
+// them; the global size is [hidden, rows] with a row stride of the leading dimension times the element size. Of packed weights it is
+// [PackedCols, panels times the rows of each] (PackedPanels) with a row stride of PackedRowBytes, and no swizzle: the memory has it.
 type Map struct {
-	Tensor    string   `json:"tensor"`  // weights or hidden
-	Rows      string   `json:"rows"`    // the scalar that bounds the rows: vocab or batch
-	Element   string   `json:"element"` // bf16
-	Box       []uint32 `json:"box"`     // elements
-	Swizzle   int      `json:"swizzle"` // bytes: 0, 32, 64 or 128
+	Tensor    string   `json:"tensor"`           // the parameter's name
+	Packed    bool     `json:"packed,omitempty"` // of packed weights
+	Rows      string   `json:"rows"`             // the scalar that bounds the rows: vocab or batch
+	Element   string   `json:"element"`          // bf16
+	Box       []uint32 `json:"box"`              // elements
+	Swizzle   int      `json:"swizzle"`          // bytes: 0, 32, 64 or 128
 	L2Promote int      `json:"l2_promotion"`
 	OOBFill   string   `json:"oob_fill"` // zero
 }
@@ -224,7 +226,7 @@ type Layout string
 
 // The layouts. Packed weights are panels of PackedCols columns, one after the other: each has all rows, PackedRowBytes a row,
 // and is filled up with zeros to a multiple of PackedRows rows; columns past the hidden size are zero. So whatever rows a
-// tile takes, those of a stage of the ring are one run of bytes, as the ring holds them, and one plain copy fetches them. In
+// tile takes, those of a stage of the ring are one run of bytes, as the ring holds them, and one plain copy fetches them, or boxes. In
 // a row r, 16-byte unit u stands at unit u ^ (r mod 8): the 128-byte swizzle. Behind the last panel come PackedTail bytes,
 // which tiles past the vocabulary read and do not use: of a cluster that begins at its last rows, 8 CTAs of 256 rows at most.
 const (

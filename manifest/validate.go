@@ -286,8 +286,12 @@ func (m *Map) validate(at string) error {
 	if len(m.Box) != 2 || m.Box[0] < 1 || m.Box[0] > 256 || m.Box[1] < 1 || m.Box[1] > 256 {
 		return &Error{at + ".box", "want two numbers from 1 to 256", m.Box}
 	}
-	if m.Element != "bf16" || m.OOBFill != "zero" || m.Swizzle != 128 {
-		return &Error{at, "want bf16, zero fill and a 128-byte swizzle", fmt.Sprintf("%s, %s, %d", m.Element, m.OOBFill, m.Swizzle)}
+	swizzle := 128
+	if m.Packed {
+		swizzle = 0
+	}
+	if m.Element != "bf16" || m.OOBFill != "zero" || m.Swizzle != swizzle {
+		return &Error{at, fmt.Sprintf("want bf16, zero fill and a %d-byte swizzle", swizzle), fmt.Sprintf("%s, %s, %d", m.Element, m.OOBFill, m.Swizzle)}
 	}
 	if m.L2Promote != 0 && m.L2Promote != 64 && m.L2Promote != 128 && m.L2Promote != 256 {
 		return &Error{at + ".l2_promotion", "want 0, 64, 128 or 256 bytes", m.L2Promote}

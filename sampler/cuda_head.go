@@ -27,12 +27,15 @@ type cudaHead struct {
 // shard makes the head one of some ids of a vocabulary.
 func (h *cudaHead) shard(vocab int, span ir.Span) { h.shape.Vocab, h.span = vocab, &span }
 
-// rows is the rows of row-major weights; those of a shard of no ids are one.
+// rows is the rows of the weights, of a packed shard with those ahead of its first; those of a shard of no ids are one.
 func (h *cudaHead) rows() int {
-	if h.span != nil {
-		return max(h.span.Count, 1)
+	switch {
+	case h.span == nil:
+		return h.shape.Vocab
+	case h.layout == Packed:
+		return max(h.span.Count+leadOf(*h.span), 1)
 	}
-	return h.shape.Vocab
+	return max(h.span.Count, 1)
 }
 
 // uploadBytes bounds how much of the weights is staged at a time, in bytes.

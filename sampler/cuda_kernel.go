@@ -84,11 +84,13 @@ func (k *cudaKernel) stage(m *manifest.Kernel) (s *cudaKernel, err error) {
 
 // prepare encodes the weights' tensor map and finds the kernel.
 func (k *cudaKernel) prepare(h *cudaHead, m *manifest.Kernel) (err error) {
-	if h.layout == RowMajor {
-		p := m.Param(templates.ParamWeights)
-		if p == nil || p.Map == nil {
-			return &InputError{"kernel parameter", "a kernel has a tensor map of the weights", templates.ParamWeights}
-		}
+	p := m.Param(templates.ParamWeights)
+	if h.layout == Packed {
+		p = m.Param(templates.ParamPackedMap)
+	} else if p == nil || p.Map == nil {
+		return &InputError{"kernel parameter", "a kernel has a tensor map of the weights", templates.ParamWeights}
+	}
+	if p != nil && p.Map != nil {
 		if k.weights, err = h.encode(&driver.TensorMapSpec{}, p.Map, h.ptr, h.rows(), h.ld); err != nil {
 			return err
 		}
@@ -160,16 +162,20 @@ func stride(perRow func(a *DeviceArgs) bool) setter {
 	})
 }
 
+// weightsMap sets the tensor map of the weights, or where it lies.
+func weightsMap(l *Launcher, p *driver.Params, i int, _ *DeviceArgs) error {
+	if l.kernel.stored == nil {
+		p.SetTensorMap(i, &l.kernel.weights)
+		return nil
+	}
+	p.SetPtr(i, l.kernel.place)
+	return nil
+}
+
 // setters know every parameter that fsgen's kernels have.
 var setters = map[string]setter{
-	templates.ParamWeights: func(l *Launcher, p *driver.Params, i int, _ *DeviceArgs) error {
-		if l.kernel.stored == nil {
-			p.SetTensorMap(i, &l.kernel.weights)
-			return nil
-		}
-		p.SetPtr(i, l.kernel.place)
-		return nil
-	},
+	templates.ParamWeights:       weightsMap,
+	templates.ParamPackedMap:     weightsMap,
 	templates.ParamPackedWeights: pointer("packed weights", func(l *Launcher, _ *DeviceArgs) uint64 { return uint64(l.plan.head.ptr) }),
 	templates.ParamHidden: func(l *Launcher, p *driver.Params, i int, a *DeviceArgs) error {
 		if l.ready.stored != nil {

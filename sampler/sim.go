@@ -333,7 +333,10 @@ func newSimMemoryIn(mem *sim.Memory, p *simPlan, b *batch) *simMemory {
 		m.addTops(n, p.spec.TopN)
 	}
 	if h.layout == Packed {
-		m.launch.Pointers[templates.ParamPackedWeights] = put("weights", asBytes(h.weights))
+		at := put("weights", asBytes(h.weights))
+		m.launch.Pointers[templates.ParamPackedWeights] = at
+		m.launch.Tensors[templates.ParamPackedMap] = sim.Tensor{Addr: at, Cols: manifest.PackedCols, Stride: manifest.PackedRowBytes,
+			Rows: (2*len(h.weights) - manifest.PackedTail) / manifest.PackedRowBytes}
 	} else {
 		m.launch.Tensors[templates.ParamWeights] = tensor("weights", h.weights, len(h.weights)/h.ld)
 		m.launch.Pointers[templates.ParamWeightRows] = m.launch.Tensors[templates.ParamWeights].Addr

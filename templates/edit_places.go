@@ -93,6 +93,15 @@ func (c *samplers) locateList(l listParams, column, first, end ptx.B32) {
 	f.StSharedV2B32(c.placeAt(l, column), []ptx.B32{at, s.end}).If(inTile)
 }
 
+// ceilDivBy is x over by, rounded up.
+func (k *skeleton) ceilDivBy(x, by ptx.B32) ptx.B32 {
+	d := k.f.B32()
+	k.f.AddU32(d, x, by)
+	k.f.SubU32(d, d, ptx.Imm(1))
+	k.f.DivU32(d, d, by)
+	return d
+}
+
 // checkOrder fails rows whose entries do not rise by id or leave the vocabulary. A list is looked at in parts: entry i of n with the
 // tile that has token i floor(V/n).
 func (c *samplers) checkOrder(l listParams, s listSpan, column, first, end ptx.B32) {

@@ -186,6 +186,18 @@ func (s *signature) scalar(name string) ptx.Param {
 	return s.f.ParamU32(name)
 }
 
+// weightsMap declares the tensor map of weights. L2 fetches no more than a row of a box: what lies behind it, of row-major weights the
+// next stage's, comes in its own time, and asking for it ahead costs memory 4% (docs/NOTES.md, section 18).
+func (s *signature) weightsMap(name, rows string, boxRows int, where TensorMaps) ptx.Param {
+	p := s.tensorMap(name, rows, boxRows, where)
+	m := s.params[len(s.params)-1].Map
+	m.L2Promote = 128
+	if name == ParamPackedMap {
+		m.Packed, m.Swizzle = true, 0
+	}
+	return p
+}
+
 func (s *signature) tensorMap(name, rows string, boxRows int, where TensorMaps) ptx.Param {
 	p := manifest.Param{Name: name, Kind: manifest.TensorMap, Size: 128, Map: &manifest.Map{
 		Tensor: name, Rows: rows, Element: "bf16", Box: []uint32{64, uint32(boxRows)}, Swizzle: 128,

@@ -280,17 +280,19 @@ func (c *samplers) contributors(row ptx.B32) func(cta ptx.B32) ptx.Pred {
 		divideBy(f, column, column, c.t.Cluster)
 	}
 	start, whole := f.B32("first_cluster"), f.B32()
-	f.MulLoU32(start, column, c.groups)
-	f.DivU32(whole, start, c.stride)
-	f.MulLoU32(whole, whole, c.stride)
+	_, stride := c.clusters()
+	groups := c.recallDeal().groups
+	f.MulLoU32(start, column, groups)
+	f.DivU32(whole, start, stride)
+	f.MulLoU32(whole, whole, stride)
 	f.SubU32(start, start, whole)
 	return func(cta ptx.B32) ptx.Pred {
 		ahead, before, has := f.B32("ahead"), f.Pred("before"), f.Pred("has_row")
 		f.ShrU32(ahead, cta, ptx.Imm(bits.TrailingZeros(uint(c.t.Cluster))))
 		f.SetpU32(ptx.LT, before, ahead, start)
-		f.AddU32(ahead, ahead, c.stride).If(before)
+		f.AddU32(ahead, ahead, stride).If(before)
 		f.SubU32(ahead, ahead, start)
-		f.SetpU32(ptx.LT, has, ahead, c.groups)
+		f.SetpU32(ptx.LT, has, ahead, groups)
 		if c.t.Split {
 			mine := f.B32()
 			f.AndB32(mine, cta, ptx.Imm(c.t.Cluster-1))
@@ -302,19 +304,25 @@ func (c *samplers) contributors(row ptx.B32) func(cta ptx.B32) ptx.Pred {
 
 // ctaOf is the CTA that has had a token of a row: items turned round (skeleton.item).
 func (c *samplers) ctaOf(row, id ptx.B32) ptx.B32 {
-	f, p := c.f, c.parts
-	column, tile, rows, group, before, low := f.B32("row_column"), f.B32("token_tile"), f.B32("tile_rows"), f.B32("tile_group"), f.B32(), f.Pred("low_tile")
+	f, d := c.f, c.recallDeal()
+	column, tile, rows, group, before, last, low := f.B32("row_column"), f.B32("token_tile"), f.B32("tile_rows"), f.B32("tile_group"), f.B32(), f.Pred("behind_whole"), f.Pred("low_tile")
 	rank := imm(f, 0)
 	divideBy(f, column, row, c.t.N)
-	f.MulLoU32(before, p.many, p.tall)
-	f.MulLoU32(before, before, ptx.Imm(c.down()))
-	f.SetpU32(ptx.GE, low, id, before)
 	f.MovB32(tile, id)
-	f.MovB32(rows, p.tall)
+	f.MovB32(rows, ptx.Imm(c.t.M))
 	f.MovB32(group, ptx.Imm(0))
-	f.SubU32(tile, id, before).If(low)
-	f.MovB32(rows, p.low).If(low)
-	f.MovB32(group, p.many).If(low)
+	f.MulLoU32(before, d.parts.whole, ptx.Imm(c.t.M*c.down()))
+	f.SetpU32(ptx.GE, last, id, before)
+	f.SubU32(tile, id, before).If(last)
+	many, lowRows := c.ends(d.parts)
+	f.AddU32(rows, lowRows, ptx.Imm(rowStep(c.t))).If(last)
+	f.MovB32(group, d.parts.whole).If(last)
+	f.MulLoU32(before, many, rows)
+	f.MulLoU32(before, before, ptx.Imm(c.down()))
+	f.SetpAndU32(ptx.GE, low, tile, before, last)
+	f.SubU32(tile, tile, before).If(low)
+	f.AddU32(group, group, many).If(low)
+	f.MovB32(rows, lowRows).If(low)
 	f.DivU32(tile, tile, rows)
 	switch {
 	case c.t.Split:
@@ -325,10 +333,11 @@ func (c *samplers) ctaOf(row, id ptx.B32) ptx.B32 {
 		divideBy(f, tile, tile, c.t.Cluster)
 	}
 	f.AddU32(group, group, tile)
-	f.MadLoU32(group, column, c.groups, group)
+	f.MadLoU32(group, column, d.groups, group)
 	turns, cta := f.B32("turns"), f.B32("token_cta")
-	f.DivU32(turns, group, c.stride)
-	f.MulLoU32(turns, turns, c.stride)
+	_, stride := c.clusters()
+	f.DivU32(turns, group, stride)
+	f.MulLoU32(turns, turns, stride)
 	f.SubU32(group, group, turns)
 	f.MadLoU32(cta, group, ptx.Imm(c.t.Cluster), rank)
 	return cta

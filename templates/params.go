@@ -13,6 +13,7 @@ import (
 const (
 	ParamWeights           = "weights"
 	ParamPackedWeights     = "packed_weights"
+	ParamPackedMap         = "packed_map"
 	ParamHidden            = "hidden"
 	ParamVocab             = "vocab"
 	ParamHiddenSize        = "hidden_size"
@@ -151,10 +152,13 @@ type params struct {
 
 func newParams(f *ptx.Func, plan *tiling.Plan, c ir.Computation, o Options) *params {
 	s := &params{signature: signature{f: f, sets: setsOf(c)}}
-	if o.Layout() == manifest.Packed {
+	switch {
+	case o.Layout() != manifest.Packed:
+		s.weights = s.weightsMap(ParamWeights, rowsOf(c), copyRows(plan.Tile), o.TensorMaps)
+	case plan.Tile.Split:
+		s.weights = s.weightsMap(ParamPackedMap, rowsOf(c), copyRows(plan.Tile), o.TensorMaps)
+	default:
 		s.weights = s.pointer(ParamPackedWeights, "bf16", "vocab x hidden_size, packed", "read")
-	} else {
-		s.weights = s.tensorMap(ParamWeights, rowsOf(c), copyRows(plan.Tile), o.TensorMaps)
 	}
 	s.hidden = s.tensorMap(ParamHidden, ParamBatch, hiddenShare(plan.Tile), o.TensorMaps)
 	s.vocab, s.width, s.batch = s.scalar(ParamVocab), s.scalar(ParamHiddenSize), s.scalar(ParamBatch)

@@ -23,7 +23,7 @@ func (k *skeleton) newProducer() *producerState {
 	// Weights pass through once; hidden states come back for every tile.
 	f.CreatepolicyFractionalL2EvictFirst(p.once)
 	f.CreatepolicyFractionalL2EvictLast(p.keep)
-	if !k.packed() {
+	if k.boxed() {
 		k.acquireMap(p.weights.tensor)
 	}
 	p.ring = k.newRing(1) // the first wait on every empty stage passes at once
@@ -31,21 +31,43 @@ func (k *skeleton) newProducer() *producerState {
 	return p
 }
 
+// unlessProducer branches in all threads but the one that produces, the first of a warp.
+func (k *skeleton) unlessProducer(warp int, to *ptx.Label) {
+	other := k.f.Pred("not_producer")
+	k.f.SetpU32(ptx.NE, other, k.tid, ptx.Imm(warpSize*warp))
+	k.f.Bra(to).If(other)
+}
+
+// startProducer has the producer's thread tell the others what there is to do, and begin the first copies.
+func (k *skeleton) startProducer(warp int) {
+	started := k.f.Label("started")
+	k.unlessProducer(warp, started)
+	k.keepDeal()
+	if !k.t.Split {
+		k.producing = k.newProducer()
+		k.producing.prime()
+	}
+	k.f.Place(started)
+}
+
 // producer emits the role of the first thread of a warp, which keeps the ring full; the others wait at the end.
 func (k *skeleton) producer(warp int) {
 	f := k.f
-	other := f.Pred("not_producer")
-	f.SetpU32(ptx.NE, other, k.tid, ptx.Imm(32*warp))
-	f.Bra(k.done).If(other)
-
-	p := k.newProducer()
+	k.unlessProducer(warp, k.done)
+	p := k.producing
+	if p == nil {
+		p = k.newProducer()
+		p.prime()
+	}
+	f.Comment("Everything below reads memory that the grid before this one may still write.")
+	f.GriddepcontrolWait()
+	p.acquireMap(p.hidden)
 	n, more := f.B32("item"), f.Pred("more")
 	f.MovB32(n, k.first)
-	p.prime(n)
 	loop := f.Here("produce_item")
 	f.SetpU32(ptx.GE, more, n, k.work)
 	f.Bra(k.done).If(more)
-	p.column, p.row, p.rows = k.item(n)
+	p.column, p.row, p.rows = k.item(n, k.deal)
 	f.MulLoU32(p.batchRow, p.column, ptx.Imm(k.t.N))
 	if k.t.Cluster > 1 && !k.t.Split {
 		f.MadLoU32(p.batchRow, k.rank, ptx.Imm(k.t.N/k.t.Cluster), p.batchRow)
@@ -76,24 +98,21 @@ func (p *producerState) next(loop *ptx.Label, stages ptx.B32) {
 }
 
 // prime starts the copies of the first item's weights into the empty ring while the grid before this one may still run:
-// weights are there from the start, hidden states and the rows' parameters may be its results. Then it waits for that grid.
-func (p *producerState) prime(first ptx.B32) {
+// weights are there from the start, hidden states and the rows' parameters may be its results.
+func (p *producerState) prime() {
 	f := p.f
 	none, primed := f.Pred("no_work"), f.Label("primed")
 	f.MovB32(p.primed, ptx.Imm(0))
-	f.SetpU32(ptx.GE, none, first, p.work)
+	f.SetpU32(ptx.GE, none, p.first, p.work)
 	f.Bra(primed).If(none)
 	f.MinU32(p.primed, p.ksteps, ptx.Imm(p.t.Stages))
-	_, p.row, p.rows = p.item(first)
+	_, p.row, p.rows = p.item(p.first, p.deal)
 	f.MovB32(p.rows, ptx.Imm(p.t.M)) // a new ring is filled up (shares)
 	p.begin()
 	stage := f.Here("prime_stage")
 	p.startWeights(p.barrier(p.step, "slot"), p.slot(p.step))
 	p.next(stage, p.primed)
 	f.Place(primed)
-	f.Comment("Everything below reads memory that the grid before this one may still write.")
-	f.GriddepcontrolWait()
-	p.acquireMap(p.hidden)
 }
 
 // slot returns the address register of a stage.
@@ -125,7 +144,6 @@ func (p *producerState) fill() {
 func (p *producerState) startWeights(bar, dst ptx.B32) {
 	full := bar.Off(p.plan.Storage.Full)
 	p.f.MbarrierArriveExpectTx(full, p.weights.expect)
-	p.weights.prefetch(p.step)
 	p.weights.copy(dst, full, p.x, p.row, p.once)
 }
 

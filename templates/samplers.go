@@ -27,7 +27,7 @@ type samplers struct {
 	served      ptx.B32  // row of the tile whose marks the warp looks at next
 
 	member   ptx.B32 // of the threads that sample a tile together
-	turn     ptx.B32 // warpgroup whose turn an item is; not set unless they take turns
+	turn     ptx.B32 // items that there have been, where warpgroups take turns
 	group    ptx.B32 // warpgroup among the samplers
 	blocks   blockLanes
 	sums     sums
@@ -160,20 +160,19 @@ type span struct{ row, rows, end ptx.B32 }
 func (c *samplers) eachItem(name string, body func(s span), skip func()) {
 	f := c.f
 	finish := f.Label("finish")
-	n := f.B32("item")
-	f.MovB32(n, c.first)
-	loop := f.Here(name)
-	column, row, rows := c.item(n)
-	past := f.Pred("past")
-	f.SetpU32(ptx.GE, past, n, c.work)
+	loop, n := c.items(name)
+	d, past := c.recallDeal(), f.Pred("past")
+	column, row, rows := c.item(n, d)
+	f.SetpU32(ptx.GE, past, n, d.work)
 	f.MovB32(column, ptx.Imm(lastColumn)).If(past)
 	c.changeRows(column, past, finish)
-	f.AddU32(n, n, c.stride)
-	after := n
 	if c.t.PingPong {
-		after = c.takeTurn(loop, skip, n)
+		c.takeTurn(loop, skip)
+		c.findFinal(c.nth(c.turn, 1))
+	} else {
+		f.AddU32(n, n, c.stride)
+		c.findFinal(n)
 	}
-	c.findFinal(after)
 	s := span{row, rows, f.B32("rows_end")}
 	f.AddU32(s.end, row, rows)
 	c.toIDs(s)
@@ -184,28 +183,51 @@ func (c *samplers) eachItem(name string, body func(s span), skip func()) {
 	c.finish()
 }
 
-// takeTurn goes back to the loop where the item is another team's. It returns the team's own next item.
-func (c *samplers) takeTurn(loop *ptx.Label, skip func(), next ptx.B32) ptx.B32 {
+// items begins the loop over items. Where teams take turns, the item is found by how many there have been, which tells whose turn
+// it is, too, and in which phase (waitTurn): one register for three.
+func (c *samplers) items(name string) (loop *ptx.Label, n ptx.B32) {
+	if c.t.PingPong {
+		loop = c.f.Here(name)
+		return loop, c.nth(c.turn, 0)
+	}
+	n = c.f.B32("item")
+	c.f.MovB32(n, c.first)
+	return c.f.Here(name), n
+}
+
+// nth is the item of the CTA that many and some more behind its first.
+func (c *samplers) nth(count ptx.B32, more int) ptx.B32 {
+	n := c.f.B32("item")
+	if more != 0 {
+		c.f.AddU32(n, count, ptx.Imm(more))
+		count = n
+	}
+	first, stride := c.clusters()
+	c.f.MadLoU32(n, count, stride, first)
+	return n
+}
+
+// takeTurn counts the item, and goes back to the loop where it is another team's.
+func (c *samplers) takeTurn(loop *ptx.Label, skip func()) {
 	f := c.f
-	mine, taken, after := f.Pred("my_turn"), f.Label("turn_taken"), f.B32("next_own_item")
-	f.SetpU32(ptx.EQ, mine, c.turn, c.group)
-	f.XorB32(c.turn, c.turn, ptx.Imm(1))
+	whose, mine, taken := f.B32("turn_of"), f.Pred("my_turn"), f.Label("turn_taken")
+	f.AndB32(whose, c.turn, ptx.Imm(1))
+	f.AddU32(c.turn, c.turn, ptx.Imm(1))
+	f.SetpU32(ptx.EQ, mine, whose, c.group)
 	f.Bra(taken).If(mine)
 	skip()
 	f.Bra(loop)
 	f.Place(taken)
-	f.AddU32(after, next, c.stride)
-	return after
 }
 
 // findFinal sets final if the next item is of other rows, or none.
 func (c *samplers) findFinal(next ptx.B32) {
 	f := c.f
-	column, none := f.B32("next_column"), f.Pred("no_next")
-	f.DivU32(column, next, c.groups)
+	column, none, d := f.B32("next_column"), f.Pred("no_next"), c.recallDeal()
+	f.DivU32(column, next, d.groups)
 	if c.t.Split {
 		f.MadLoU32(column, column, ptx.Imm(c.t.Cluster), c.rank)
 	}
-	f.SetpU32(ptx.GE, none, next, c.work)
+	f.SetpU32(ptx.GE, none, next, d.work)
 	f.SetpOrU32(ptx.NE, c.final, column, c.column, none)
 }

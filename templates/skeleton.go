@@ -44,14 +44,14 @@ type skeleton struct {
 	dealt ptx.B32 // rows of the weights that are dealt out: one for each id
 
 	ksteps ptx.B32 // stages of one item
-	groups ptx.B32 // vocabulary tiles, over the cluster size where its CTAs take one each, rounded up
-	parts  shares  // the rows of their tiles
-	work   ptx.B32 // items in all
+	deal           // samplers recall theirs
 	first  ptx.B32 // this cluster's first item
 	stride ptx.B32 // clusters in the grid
 
 	done *ptx.Label
 	gone *ptx.Label // past the end of what a kernel that has begun must do
+
+	producing *producerState // the producer, once it is there
 
 	// What an architecture adds: barriers of its own, what every thread does before and after the first barrier, and at the end.
 	moreBarriers, allocate, afterBarrier, beforeEnd func()
@@ -172,9 +172,14 @@ func (k *skeleton) gatherReports(m *ptx.Module, kernel *Kernel) {
 // packed reports whether the weights are.
 func (k *skeleton) packed() bool { return k.options.Layout() == manifest.Packed }
 
-// prologue reads what every role needs and initialises the barriers. Roles wait for the grid before this one themselves
+// boxed reports whether weights come by boxes of a tensor map, and not as a run of bytes: row-major ones, and packed ones that a
+// cluster has in common. Plain copies to all of a cluster are slower, the more so the smaller they are (docs/NOTES.md, section 18).
+func (k *skeleton) boxed() bool { return !k.packed() || k.t.Split }
+
+// prologue reads what every role needs and initialises the barriers, which the producer's thread does: where no CTA shares weights
+// with another, it goes on to copy before the others know of them. Roles wait for the grid before this one themselves
 // (griddepcontrol.wait), before they read what it may write.
-func (k *skeleton) prologue(shared ptx.SharedVar) {
+func (k *skeleton) prologue(shared ptx.SharedVar, producer int) {
 	f := k.f
 	k.smem, k.tid, k.lane = f.B32("smem"), f.B32("thread"), f.B32("lane")
 	f.MovVarB32(k.smem, shared)
@@ -187,11 +192,12 @@ func (k *skeleton) prologue(shared ptx.SharedVar) {
 	if k.options.Further {
 		k.leaveClosed()
 	}
-	k.initBarriers()
-	run(k.allocate)
-	k.sizes()
 	f.Comment("The next grid may begin: it waits for this one before it reads what this one writes.")
 	f.GriddepcontrolLaunchDependents()
+	k.initBarriers(producer)
+	run(k.allocate)
+	k.sizes()
+	k.startProducer(producer)
 	if k.t.Cluster > 1 {
 		f.BarrierClusterArrive()
 		f.BarrierClusterWait()
@@ -201,11 +207,10 @@ func (k *skeleton) prologue(shared ptx.SharedVar) {
 	run(k.afterBarrier)
 }
 
-func (k *skeleton) initBarriers() {
+func (k *skeleton) initBarriers(producer int) {
 	f := k.f
-	skip, other := f.Label("barriers_done"), f.Pred("not_thread0")
-	f.SetpU32(ptx.NE, other, k.tid, ptx.Imm(0))
-	f.Bra(skip).If(other)
+	skip := f.Label("barriers_done")
+	k.unlessProducer(producer, skip)
 	k.prefetchMaps()
 	for s := range k.t.Stages {
 		f.MbarrierInit(k.smem.Off(k.plan.Storage.Full+8*s), ptx.Imm(1))
@@ -227,17 +232,24 @@ func (k *skeleton) sizes() {
 	}
 	width := loadU32(f, k.sig.width, "hidden_size")
 	k.ksteps = k.ceilDiv(width, k.t.K, "ksteps")
-	k.first, k.stride = f.B32("first"), f.B32("stride")
-	f.MovB32(k.first, ptx.CtaidX)
-	f.MovB32(k.stride, ptx.NctaidX)
-	if shift := bits.TrailingZeros(uint(k.t.Cluster)); shift > 0 {
-		f.ShrU32(k.first, k.first, ptx.Imm(shift))
-		f.ShrU32(k.stride, k.stride, ptx.Imm(shift))
-	}
+	k.first, k.stride = k.clusters()
 	columns := k.ceilDiv(k.batch, k.t.Width(), "columns")
 	k.share(columns)
 	k.work = f.B32("work")
 	f.MulLoU32(k.work, columns, k.groups)
+}
+
+// clusters returns the number of the CTA's cluster, and of clusters in the grid.
+func (k *skeleton) clusters() (first, stride ptx.B32) {
+	f := k.f
+	first, stride = f.B32("first"), f.B32("stride")
+	f.MovB32(first, ptx.CtaidX)
+	f.MovB32(stride, ptx.NctaidX)
+	if shift := bits.TrailingZeros(uint(k.t.Cluster)); shift > 0 {
+		f.ShrU32(first, first, ptx.Imm(shift))
+		f.ShrU32(stride, stride, ptx.Imm(shift))
+	}
+	return first, stride
 }
 
 func (k *skeleton) ceilDiv(x ptx.B32, by int, name string) ptx.B32 {

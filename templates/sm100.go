@@ -36,7 +36,7 @@ func SM100(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 		k.f.Tcgen05FenceAfterThreadSync()
 		k.f.LdSharedB32(k.tensor, k.smem.Off(plan.Storage.Place))
 	}
-	k.prologue(shared)
+	k.prologue(shared, producerWarp)
 
 	f := k.f
 	sample, issue := f.Label("sampler"), f.Label("issuer")

@@ -21,9 +21,10 @@ func SM90(plan *tiling.Plan, c ir.Computation, o Options) (*Kernel, error) {
 	if plan.Tile.PingPong {
 		k.moreBarriers = k.initTurns
 	}
-	k.prologue(shared)
+	consumers := plan.Pipeline.Samplers
+	k.prologue(shared, consumers/warpSize)
 
-	f, consumers := k.f, plan.Pipeline.Samplers
+	f := k.f
 	consumer, role := f.Label("consumer"), f.Pred("is_consumer")
 	f.SetpU32(ptx.LT, role, k.tid, ptx.Imm(consumers))
 	f.Bra(consumer).If(role)

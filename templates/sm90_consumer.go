@@ -12,7 +12,6 @@ type consumer struct {
 	acc     []ptx.F32
 	maskBit [2]ptx.B32 // the thread's bits in its warp's mask word
 	ring    ring
-	turns   ptx.B32 // phase of the team's next turn
 	layout  codeLayout
 }
 
@@ -40,7 +39,6 @@ func (k *sm90) consumer() {
 	c.begin()
 	c.beginSums()
 	c.ring = k.newRing(0)
-	c.beginTurns()
 	c.clearAccumulators()
 
 	c.eachItem("consume_item", func(s span) {

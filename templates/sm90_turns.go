@@ -8,14 +8,6 @@ import "github.com/fsgen/fsgen/ptx"
 // A turn is a barrier that the other warpgroup's warps arrive at once they have started their tile's last products. Only then
 // do the stages of the next tile wait for the phases that the ring is in.
 
-// beginTurns has the first warpgroup's first turn be open from the start.
-func (c *consumer) beginTurns() {
-	if c.t.PingPong {
-		c.turns = c.f.B32("turn_phase")
-		c.f.XorB32(c.turns, c.group, ptx.Imm(1))
-	}
-}
-
 // initTurns initialises the barriers of the turns: one arrival a warp.
 func (k *sm90) initTurns() {
 	for i := range k.plan.Pipeline.Consumers {
@@ -23,14 +15,17 @@ func (k *sm90) initTurns() {
 	}
 }
 
-// waitTurn waits until the other warpgroup has started all products of the tile before.
+// waitTurn waits until the other warpgroup has started all products of the tile before. The first warpgroup's first turn is open
+// from the start. The phase is that of the warpgroup's tiles: half the items that there have been, its own among them.
 func (c *consumer) waitTurn() {
 	if !c.t.PingPong {
 		return
 	}
-	bar := c.barrier(c.group, "turn_barrier")
-	c.wait(bar.Off(c.plan.Storage.Turns), c.turns, "wait_turn")
-	c.f.XorB32(c.turns, c.turns, ptx.Imm(1))
+	f, bar, phase := c.f, c.barrier(c.group, "turn_barrier"), c.f.B32("turn_phase")
+	f.ShrU32(phase, c.turn, ptx.Imm(1))
+	f.NotB32(phase, phase)
+	f.AndB32(phase, phase, ptx.Imm(1))
+	c.wait(bar.Off(c.plan.Storage.Turns), phase, "wait_turn")
 }
 
 // endTurn lets the other warpgroup have the tensor core.

@@ -22,7 +22,7 @@ func (k *skeleton) prefetchMaps() {
 	if k.options.TensorMaps == InGlobal {
 		return
 	}
-	if !k.packed() {
+	if k.boxed() {
 		k.f.PrefetchParamTensormap(k.sig.weights)
 	}
 	k.f.PrefetchParamTensormap(k.sig.hidden)

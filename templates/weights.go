@@ -10,28 +10,37 @@ import (
 // weightSource is where the producer gets the weights of a stage from: a tensor map, copyRows rows at a time, or packed panels
 // (manifest.Packed), of which the rows of a stage are copied as they are.
 type weightSource struct {
-	k      *skeleton
-	tensor ptx.B64 // address of the tensor map
+	k *skeleton
 
 	share  ptx.B32 // bytes of a stage's weights that the CTA copies
 	expect ptx.B32 // bytes of a stage, with the hidden states
 
-	packed bool
-	base   ptx.B64 // address of the panels
-	panel  ptx.B64 // bytes of a panel
-	addr   ptx.B64 // of the next stage's rows
+	tensor ptx.B64 // address of the tensor map
+	row    ptx.B32 // of the next stage in it, of packed weights
+	rows   ptx.B32 // of a panel
+
+	base  ptx.B64 // address of the panels
+	panel ptx.B64 // bytes of a panel
+	addr  ptx.B64 // of the next stage's rows
 }
 
 func (k *skeleton) weightSource() weightSource {
 	f := k.f
-	w := weightSource{k: k, packed: k.packed(), share: f.B32("weights_bytes"), expect: f.B32("stage_bytes")}
-	if !w.packed {
+	w := weightSource{k: k, share: f.B32("weights_bytes"), expect: f.B32("stage_bytes")}
+	if k.boxed() {
 		w.tensor = k.tensorMap(k.sig.weights, "weights_map")
+	}
+	if !k.packed() {
+		return w
+	}
+	w.rows = k.ceilDiv(k.dealt, manifest.PackedRows, "panel_rows")
+	if k.boxed() {
+		w.row = f.B32("panel_row")
+		f.ShlB32(w.rows, w.rows, ptx.Imm(bits.TrailingZeros(manifest.PackedRows)))
 		return w
 	}
 	w.base, w.panel, w.addr = loadPointer(f, k.sig.weights, "weights"), f.B64("panel_bytes"), f.B64("panel_addr")
-	rows := k.ceilDiv(k.dealt, manifest.PackedRows, "panel_rows")
-	f.MulWideU32(w.panel, rows, ptx.Imm(manifest.PackedRows*manifest.PackedRowBytes))
+	f.MulWideU32(w.panel, w.rows, ptx.Imm(manifest.PackedRows*manifest.PackedRowBytes))
 	return w
 }
 
@@ -39,27 +48,23 @@ func (k *skeleton) weightSource() weightSource {
 // the vocabulary, and do not count.
 func (w weightSource) begin(row, rows ptx.B32) {
 	f, k := w.k.f, w.k
-	rows = w.wholeCopies(rows)
-	f.ShlB32(w.share, rows, ptx.Imm(bits.TrailingZeros(stageRowBytes)))
+	f.ShlB32(w.share, w.wholeCopies(rows), ptx.Imm(bits.TrailingZeros(stageRowBytes)))
 	f.AddU32(w.expect, w.share, ptx.Imm(k.plan.Storage.HiddenStage))
 	if k.t.Split {
 		f.ShrU32(w.share, w.share, ptx.Imm(bits.TrailingZeros(uint(k.t.Cluster))))
 	}
-	if !w.packed {
-		return
-	}
-	f.MadWideU32(w.addr, row, ptx.Imm(stageRowBytes), w.base)
-	if k.t.Split {
-		part := f.B64()
-		f.MulWideU32(part, w.share, k.rank)
-		f.AddU64(w.addr, w.addr, part)
+	switch {
+	case k.packed() && k.boxed():
+		f.MovB32(w.row, row)
+	case k.packed():
+		f.MadWideU32(w.addr, row, ptx.Imm(stageRowBytes), w.base)
 	}
 }
 
 // wholeCopies rounds the rows of a tile up to whole boxes.
 func (w weightSource) wholeCopies(rows ptx.B32) ptx.B32 {
 	step := copyRows(w.k.t)
-	if w.packed || rowStep(w.k.t)%step == 0 {
+	if !w.k.boxed() || rowStep(w.k.t)%step == 0 {
 		return rows
 	}
 	whole := w.k.f.B32("rows_copied")
@@ -71,49 +76,38 @@ func (w weightSource) wholeCopies(rows ptx.B32) ptx.B32 {
 // stageRowBytes is a row of the weights in a stage.
 const stageRowBytes = manifest.PackedRowBytes
 
-// prefetchStages is how many stages past the one that is copied the L2 cache is asked for, by tiles that compute bounds: the
-// latency of memory is more than their ring hides. Row-major weights come by twos anyway (L2 promotion to 256 bytes); where
-// memory bounds, a prefetch only takes from its bandwidth (docs/NOTES.md).
-const prefetchStages = 4
-
-// prefetch asks for the weights of a later stage of the item.
-func (w weightSource) prefetch(step ptx.B32) {
-	f, k := w.k.f, w.k
-	if !w.packed || !k.t.Split {
-		return
-	}
-	ahead, later, there := f.B64("prefetch_addr"), f.B32(), f.Pred("has_later")
-	f.ShlB64(ahead, w.panel, ptx.Imm(bits.TrailingZeros(prefetchStages)))
-	f.AddU64(ahead, ahead, w.addr)
-	f.AddU32(later, step, ptx.Imm(prefetchStages))
-	f.SetpU32(ptx.LT, there, later, k.ksteps)
-	f.CpAsyncBulkPrefetchL2Global(ahead, w.share).If(there)
-}
-
 // copy starts the copy of a stage: of the whole tile, or of the CTA's share of one that the cluster has in common.
 func (w weightSource) copy(dst ptx.B32, bar ptx.SharedAddr, x, row ptx.B32, hint ptx.B64) {
 	f, k := w.k.f, w.k
+	if !k.boxed() {
+		f.CpAsyncBulkSharedClusterGlobal(dst, w.addr, w.share, bar, ptx.CacheHint(hint))
+		f.AddU64(w.addr, w.addr, w.panel)
+		return
+	}
 	opts := []ptx.Option{ptx.CacheHint(hint)}
+	if k.packed() {
+		x, row = imm(f, 0), w.row
+	}
 	if k.t.Split {
 		opts = append(opts, ptx.Multicast(k.everyPeer()))
 		dst, row = w.part(dst, row)
 	}
-	if !w.packed {
-		w.copyBoxes(dst, bar, x, row, opts)
-		return
+	w.copyBoxes(dst, bar, x, row, opts)
+	if k.packed() {
+		f.AddU32(w.row, w.row, w.rows)
 	}
-	f.CpAsyncBulkSharedClusterGlobal(dst, w.addr, w.share, bar, opts...)
-	f.AddU64(w.addr, w.addr, w.panel)
 }
 
-// copyBoxes starts the copies of row-major weights, one box after the other.
+// copyBoxes starts the copies by a tensor map, one box after the other.
 func (w weightSource) copyBoxes(dst ptx.B32, bar ptx.SharedAddr, x, row ptx.B32, opts []ptx.Option) {
 	f := w.k.f
 	at, end, boxRow, more := f.B32("box"), f.B32("boxes_end"), f.B32("box_row"), f.Pred("more_boxes")
 	f.MovB32(at, dst)
 	f.AddU32(end, dst, w.share)
 	f.MovB32(boxRow, row)
-	w.k.leaveLead(boxRow)
+	if !w.k.packed() {
+		w.k.leaveLead(boxRow)
+	}
 	loop := f.Here("copy_box")
 	f.CpAsyncBulkTensorSharedClusterGlobal(at, ptx.Tensor(w.tensor, x, boxRow), bar, opts...)
 	f.AddU32(at, at, ptx.Imm(copyRows(w.k.t)*stageRowBytes))
@@ -124,7 +118,10 @@ func (w weightSource) copyBoxes(dst ptx.B32, bar ptx.SharedAddr, x, row ptx.B32,
 
 // skip passes over a stage where p holds.
 func (w weightSource) skip(p ptx.Pred) {
-	if w.packed {
+	switch {
+	case w.k.packed() && w.k.boxed():
+		w.k.f.AddU32(w.row, w.row, w.rows).If(p)
+	case w.k.packed():
 		w.k.f.AddU64(w.addr, w.addr, w.panel).If(p)
 	}
 }

@@ -65,7 +65,8 @@ type Storage struct {
 
 	Full  int // offset of the "stage is full" barriers, 8 bytes each
 	Empty int // offset of the "stage is empty" barriers
-	Flag  int // offset of the word that tells the last CTA
+	Deal  int // offset of what there is to do, 16 bytes: the number of items, and how the vocabulary is dealt out
+	Flag  int // offset of the word that tells the last CTA: the number of items, which by then are done
 	Peers int // offset of what the end of the launch needs of the table of ranks (manifest.PeerTable), PeersBytes, where records are exchanged
 	Turns int // offset of the barriers by which warpgroups that take turns hand over the tensor core
 	Tiles int // offset of the "accumulator is full" and "is empty" barriers of tensor memory, 8 bytes each
@@ -99,7 +100,8 @@ const (
 	slotBytes    = 4
 	placeBytes   = 8
 	entryBytes   = 16
-	flagBytes    = 16
+	addressBytes = 16 // of tensor memory: a word, and what keeps the next aligned
+	dealBytes    = 16
 
 	// PeersBytes is the head of a table of ranks, PeersHead bytes, and the addresses of the inboxes of the first PeersNear of them.
 	PeersBytes = PeersHead + keyBytes*PeersNear
@@ -300,7 +302,8 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 	}
 	s.Full = place(barrierBytes * t.Stages)
 	s.Empty = place(barrierBytes * t.Stages)
-	s.Flag = place(flagBytes)
+	s.Deal = place(dealBytes)
+	s.Flag = s.Deal
 	if c.Shard == ir.ShardExchange && !c.Collects() {
 		s.Peers = place(PeersBytes)
 	}
@@ -309,7 +312,7 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 	}
 	if n := p.Tensor.Buffers; n > 0 {
 		s.Tiles = place(2 * barrierBytes * n)
-		s.Place = place(flagBytes)
+		s.Place = place(addressBytes)
 	}
 	s.Total = end
 	return s

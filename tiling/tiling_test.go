@@ -140,7 +140,7 @@ func regions(p *Plan, c ir.Computation) []region {
 		{"queues and winners", own, s.Own * p.Pipeline.Samplers / 32, 16, c.Sampler != ir.Grouped || c.LogProb != ir.NoLogProb},
 		{"full", s.Full, 8 * t.Stages, 8, true}, // mbarriers
 		{"empty", s.Empty, 8 * t.Stages, 8, true},
-		{"flag", s.Flag, 4, 4, true},
+		{"deal and flag", s.Deal, 16, 16, s.Flag == s.Deal},                             // read as v4.b32
 		{"peers", s.Peers, 32 + 8*16, 16, c.Shard == ir.ShardExchange && !c.Collects()}, // read as v4.b32
 		{"turns", s.Turns, 2 * 8, 8, t.PingPong},
 		{"tiles", s.Tiles, 2 * 8 * p.Tensor.Buffers, 8, p.Tensor.Buffers > 0}, // mbarriers

@@ -105,11 +105,15 @@ static void sample(const std::string &dir)
 
 	CUtensorMap maps[2] = {};
 	check(fsgen_encode_hidden(&maps[0], hidden.address, batch, hidden_size, hidden_size), "the tensor map of the hidden states");
-#if FSGEN_HAS_PACKED_WEIGHTS
+#if FSGEN_HAS_PACKED_WEIGHTS || FSGEN_HAS_PACKED_MAP
 	std::vector<uint16_t> packed(fsgen_packed_bytes(vocab, hidden_size) / sizeof(uint16_t));
 	fsgen_pack(packed.data(), rows.data(), vocab, hidden_size, hidden_size);
 	const Memory weights(packed, stream);
+#if FSGEN_HAS_PACKED_WEIGHTS
 	args.packed_weights = weights.address;
+#else
+	check(fsgen_encode_packed_map(&maps[1], weights.address, vocab, hidden_size), "the tensor map of the weights");
+#endif
 #else
 	const Memory weights(rows, stream);
 	check(fsgen_encode_weights(&maps[1], weights.address, vocab, hidden_size, hidden_size), "the tensor map of the weights");
@@ -117,14 +121,17 @@ static void sample(const std::string &dir)
 #if FSGEN_GLOBAL_MAPS
 	const Memory stored(std::vector<CUtensorMap>(maps, maps + 2), stream); // each at a multiple of 128
 	args.hidden = stored.address;
-#if !FSGEN_HAS_PACKED_WEIGHTS
-	args.weights = stored.address + sizeof(CUtensorMap);
-#endif
+	const CUdeviceptr weights_map = stored.address + sizeof(CUtensorMap);
 #else
 	args.hidden = &maps[0];
-#if !FSGEN_HAS_PACKED_WEIGHTS
-	args.weights = &maps[1];
+	const CUtensorMap *weights_map = &maps[1];
 #endif
+#if FSGEN_HAS_PACKED_MAP
+	args.packed_map = weights_map;
+#elif FSGEN_HAS_WEIGHTS
+	args.weights = weights_map;
+#else
+	(void)weights_map; // narrow kernels copy packed weights without one
 #endif
 
 	check(fsgen_launch(&kernel, &args, stream), "the launch");
