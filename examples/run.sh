@@ -98,8 +98,8 @@ compare "go/ranks, 3 processes" "$ranks" -in "$work/in" -ranks 3 -processes
 emit() { "$fsgen" emit --arch "$arch" --vocab 5000 --hidden 264 --format ptx,json,h -o "$work/$1" "${@:2}" >/dev/null || exit 1; }
 emit param --batch 5,128
 emit global --batch 5,128 --tensormap global
-emit packed --batch 5 --weights packed
-emit packedglobal --batch 5 --weights packed --tensormap global
+emit packed --batch 5,256 --weights packed
+emit packedglobal --batch 5,256 --weights packed --tensormap global
 
 # python NAME MODULE FOLDER...: an example with the kernels of some folders.
 python() {

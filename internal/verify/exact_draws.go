@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fsgen/fsgen/internal/stats"
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
 )
@@ -26,24 +27,41 @@ func (p *probe) drawnRow(kind ir.Draws, times int, t float32) (pr *problem, prob
 	return plantOne(spec, row).at(t), distribution(exact)
 }
 
-// drawn counts a cell of each row's draws.
-func (p *probe) drawn(ctx context.Context, name string, pr *problem, prob []float64, cellOf func(draws []int32) int) error {
-	cells := newCells(name, prob)
+// tally is a way to count draws: a cell of each row's, of known probability.
+type tally struct {
+	name   string
+	prob   []float64
+	cellOf func(draws []int32) int
+}
+
+// drawn counts the same rows' draws in some ways.
+func (p *probe) drawn(ctx context.Context, pr *problem, tallies ...tally) error {
+	var all []cells
+	for _, t := range tallies {
+		all = append(all, newCells(t.name, t.prob))
+	}
 	err := p.results(ctx, pr, p.share(10, 8), func(stream int) func(*sampler.Result) {
+		none := slices.Repeat([]int32{ir.NoToken}, pr.spec.MaxDraws)
 		return func(got *sampler.Result) {
 			for b := range got.Tokens {
-				draws := slices.Repeat([]int32{ir.NoToken}, pr.spec.MaxDraws) // where there are none
-				if at := b * pr.spec.MaxDraws; at+len(draws) <= len(got.Draws) {
-					draws = got.Draws[at:][:len(draws)]
+				draws := none
+				if at := b * len(none); at+len(none) <= len(got.Draws) {
+					draws = got.Draws[at:][:len(none)]
 				}
-				cells[stream].add(cellOf(draws))
+				for i, t := range tallies {
+					all[i][stream].add(t.cellOf(draws))
+				}
 			}
 		}
 	})
 	if err != nil {
 		return err
 	}
-	return p.judge(cells.result())
+	var results []stats.Result
+	for _, c := range all {
+		results = append(results, c.result())
+	}
+	return p.judge(results...)
 }
 
 // numberOf reads some draws as digits; len(prob)-1 is the cell of those that cannot be.
@@ -69,14 +87,14 @@ func independentDraws(ctx context.Context, p *probe) error {
 			}
 		}
 		pairs = append(pairs, 0)
+		var tallies []tally
 		for _, at := range [][2]int{{0, 2}, {1, times - 1}} {
-			name := fmt.Sprintf("draws %d and %d at T=%v", at[0]+1, at[1]+1, t)
-			err := p.drawn(ctx, name, pr, pairs, func(draws []int32) int {
+			tallies = append(tallies, tally{fmt.Sprintf("draws %d and %d at T=%v", at[0]+1, at[1]+1, t), pairs, func(draws []int32) int {
 				return lastIfNone(numberOf(draws[at[0]], draws[at[1]]), pairs)
-			})
-			if err != nil {
-				return err
-			}
+			}})
+		}
+		if err := p.drawn(ctx, pr, tallies...); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -96,9 +114,9 @@ func distinctDraws(ctx context.Context, p *probe) error {
 				}
 			}
 		}
-		err := p.drawn(ctx, fmt.Sprintf("three distinct draws at T=%v", t), pr, triples, func(draws []int32) int {
+		err := p.drawn(ctx, pr, tally{fmt.Sprintf("three distinct draws at T=%v", t), triples, func(draws []int32) int {
 			return lastIfNone(numberOf(draws[:3]...), triples)
-		})
+		}})
 		if err != nil {
 			return err
 		}
