@@ -37,6 +37,30 @@ func TestSimulatedTiles(t *testing.T) {
 	}
 }
 
+// The same where the vocabulary leaves any number of rows for the last turns of the simulator's CTAs, the hidden size any number of stages about
+// those of the ring, and the batch any column.
+func TestSimulatedTilesOfAnyShape(t *testing.T) {
+	dev, err := Open("sim:sm_90")
+	require.NoError(t, err)
+	defer dev.Close()
+	rng := rand.New(rand.NewPCG(2, 3))
+	pick := func(list ...int) int { return list[rng.IntN(len(list))] }
+	names := []string{"m128n8k64s4c1", "m192n32k64s3c1p", "m128n64k64s3c2p", "m128n32k64s3c2bp", "m192n32k64s3c2b", "m64n32k64s3c1"}
+	for i := range 48 {
+		name := names[i%len(names)]
+		tile, err := tiling.ParseTile(name)
+		require.NoError(t, err)
+		turn := tile.M * simCTAs
+		if tile.Split {
+			turn /= tile.Cluster
+		}
+		v := pick(turn, 2*turn, turn+turn/2, turn/4, 2*turn+rng.IntN(turn), rng.IntN(turn)) + rng.IntN(5) - 2
+		d := 64*(tile.Stages+rng.IntN(4)-1) - pick(0, rng.IntN(64))
+		batch := pick(tile.Width(), 1+rng.IntN(tile.Width()), tile.Width()+1+rng.IntN(8))
+		checkTile(t, "sm_90", dev, rng, [3]int{max(v, 1), d, batch}, []Layout{Packed, RowMajor}[rng.IntN(2)], name)
+	}
+}
+
 func checkTile(t *testing.T, arch string, dev *Device, rng *rand.Rand, shape [3]int, layout Layout, name string) {
 	v, d, batch := shape[0], shape[1], shape[2]
 	what := fmt.Sprintf("%v %s %s %s", shape, arch, layout, name)
