@@ -24,12 +24,14 @@ import (
 )
 
 // launched are kernels that between them have every part of headers and packages: one CTA and a cluster, tensor maps, addresses
-// of them and packed weights, scratch, all inputs, a second stage, further passes, ranks, both architectures.
+// of them and packed weights, with a map and without, scratch, all inputs, a second stage, further passes, ranks, both architectures.
 func launched(t *testing.T) []*Artifact {
 	t.Helper()
 	cluster, packed, sm100 := request(128, "bias=rows,mask,temperature"), request(64, "temperature"), request(16, "none")
 	packed.Computation.Sampler, packed.Computation.Score, packed.Computation.LogSumExp = ir.Grouped, true, true
 	packed.Options.Weights = manifest.Packed
+	wide := request(256, "temperature")
+	wide.Options.Weights = manifest.Packed
 	sm100.Arch, sm100.Computation.Sampler = arch.SM100, ir.Greedy
 	global := request(8, "temperature")
 	global.Options.TensorMaps = templates.InGlobal
@@ -40,7 +42,7 @@ func launched(t *testing.T) []*Artifact {
 	shard := request(8, "temperature")
 	shard.Computation.Shard, shard.Computation.LogSumExp = ir.ShardExchange, true
 	var out []*Artifact
-	for _, r := range []Request{request(16, "temperature"), cluster, packed, global, narrow, further, shard, sm100} {
+	for _, r := range []Request{request(16, "temperature"), cluster, packed, wide, global, narrow, further, shard, sm100} {
 		a, err := Emit(r)
 		require.NoError(t, err)
 		out = append(out, a)
@@ -245,6 +247,14 @@ func goTool(t *testing.T, dir string, args ...string) {
 	require.NoError(t, err, "go %s: %s", strings.Join(args, " "), out)
 }
 
+// matrixOf is the size that programs give a tensor map's matrix: what is packed has no leading dimension.
+func matrixOf(arg argument) string {
+	if arg.Map.Packed {
+		return "70, 136"
+	}
+	return "7, 64, 72"
+}
+
 // cProgram launches a kernel by its header and prints what the fake was given, in 4-byte words: grid, block, shared memory,
 // cluster, overlap, the number of parameters, and the parameters.
 func cProgram(a *Artifact) string {
@@ -252,7 +262,7 @@ func cProgram(a *Artifact) string {
 	var maps string
 	for i, arg := range allArguments(m) {
 		if arg.Kind.IsMap() {
-			maps += fmt.Sprintf("\tif (fsgen_encode_%s(&maps[%d], %d << 20, %d, 64, 72)) return 5;\n", arg.Name, i, i+1, 7)
+			maps += fmt.Sprintf("\tif (fsgen_encode_%s(&maps[%d], %d << 20, %s)) return 5;\n", arg.Name, i, i+1, matrixOf(arg))
 			if arg.Kind == manifest.TensorMap {
 				maps += fmt.Sprintf("\targs.%s = &maps[%d];\n", arg.Name, i)
 			}
@@ -336,7 +346,7 @@ func goProgram(a *Artifact) string {
 	maps := ""
 	for i, arg := range arguments(m) {
 		if arg.Kind.IsMap() {
-			maps += fmt.Sprintf("\tm%d, err := k.Encode%s(%d<<20, 7, 64, 72)\n\tcheck(err)\n\t_ = m%[1]d\n", i, exported(arg.Name), i+1)
+			maps += fmt.Sprintf("\tm%d, err := k.Encode%s(%d<<20, %s)\n\tcheck(err)\n\t_ = m%[1]d\n", i, exported(arg.Name), i+1, matrixOf(arg))
 			if arg.Kind == manifest.TensorMap {
 				maps += fmt.Sprintf("\targs.%s = &m%d\n", exported(arg.Name), i)
 			}

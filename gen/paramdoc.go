@@ -139,9 +139,15 @@ type argument struct {
 // arguments lists the parameters that a launch is given.
 func arguments(m *manifest.Kernel) (args []argument) {
 	for i := range m.Params {
-		if p := &m.Params[i]; !inWorkspace(p) {
-			args = append(args, argument{p, i, paramDoc(p)})
+		p := &m.Params[i]
+		if inWorkspace(p) {
+			continue
 		}
+		doc := paramDoc(p)
+		if p.Name == templates.ParamVocab && m.Tile.Weights == manifest.Packed && m.Shard == "" {
+			doc = "tokens of the vocabulary, as many as W had rows when it was packed"
+		}
+		args = append(args, argument{p, i, doc})
 	}
 	return args
 }

@@ -125,11 +125,12 @@ func (k Kind) IsMap() bool { return k == TensorMap || k == TensorMapPointer }
 
 // Map says how to encode a tensor map with cuTensorMapEncodeTiled. Dimensions stand innermost first, as the driver takes
 // them; the global size is [hidden, rows] with a row stride of the leading dimension times the element size. Of packed weights it is
-// [PackedCols, panels times the rows of each] (PackedPanels) with a row stride of PackedRowBytes, and no swizzle: the memory has it.
+// [PackedCols, panels times the rows of each] (PackedPanels) with a row stride of PackedRowBytes, and no swizzle: the memory has it. A
+// packed shard has shard_start mod 32 rows ahead of its first (docs/parallel.md), which count, too.
 type Map struct {
 	Tensor    string   `json:"tensor"`           // the parameter's name
-	Packed    bool     `json:"packed,omitempty"` // of packed weights
-	Rows      string   `json:"rows"`             // the scalar that bounds the rows: vocab or batch
+	Packed    bool     `json:"packed,omitempty"` // of packed weights: the parameter is PackedMap
+	Rows      string   `json:"rows"`             // the scalar that bounds the rows: vocab, shard_count or batch
 	Element   string   `json:"element"`          // bf16
 	Box       []uint32 `json:"box"`              // elements
 	Swizzle   int      `json:"swizzle"`          // bytes: 0, 32, 64 or 128
@@ -232,6 +233,9 @@ type Layout string
 const (
 	RowMajor Layout = "rowmajor"
 	Packed   Layout = "packed"
+
+	// PackedMap is the parameter that is a tensor map of packed weights.
+	PackedMap = "packed_map"
 
 	PackedCols     = 64
 	PackedRowBytes = 2 * PackedCols

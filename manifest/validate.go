@@ -278,6 +278,12 @@ func (k *Kernel) validateMapRows() error {
 		if rows := k.Param(p.Map.Rows); rows == nil || rows.Kind != Scalar {
 			return &Error{fmt.Sprintf("params[%d].map.rows", i), "want the name of a scalar parameter", fmt.Sprintf("%q", p.Map.Rows)}
 		}
+		if p.Map.Tensor != p.Name {
+			return &Error{fmt.Sprintf("params[%d].map.tensor", i), "want the parameter's name", fmt.Sprintf("%q", p.Map.Tensor)}
+		}
+		if packed := p.Name == PackedMap; p.Map.Packed != packed || packed && k.Tile.Weights != Packed {
+			return &Error{fmt.Sprintf("params[%d].map.packed", i), "true for the parameter " + PackedMap + " of a kernel of packed weights, and for no other", p.Map.Packed}
+		}
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 const (
 	ParamWeights           = "weights"
 	ParamPackedWeights     = "packed_weights"
-	ParamPackedMap         = "packed_map"
+	ParamPackedMap         = manifest.PackedMap
 	ParamHidden            = "hidden"
 	ParamVocab             = "vocab"
 	ParamHiddenSize        = "hidden_size"

@@ -55,7 +55,8 @@ func (p *Plan) Cost(w Work) Cost {
 // whole rounds microseconds to whole nanoseconds.
 func whole(us float64) float64 { return math.Round(us*1000) / 1000 }
 
-// split is how a launch's work is cut into tiles, as templates/shares.go has it.
+// split is how a launch's work is cut into tiles, much as templates/shares.go has it: there whole tiles come first, and the last ones
+// are lower; here all have the rows that they have on average.
 type split struct {
 	turns  int     // tiles that a CTA has one after the other
 	rows   float64 // weights rows of a tile
@@ -71,7 +72,7 @@ func (p *Plan) split(w Work) split {
 	}
 	clusters, groups := max(p.Arch.Multiprocessors/t.Cluster, 1), ceilDiv(w.Shape.Vocab, t.M*across)
 	s := split{turns: ceilDiv(groups*columns, clusters), rows: float64(t.M), stages: math.Ceil(float64(w.Shape.Hidden) / stageK)}
-	if columns == 1 && s.stages >= float64(t.Stages) { // even heights
+	if columns == 1 && s.stages >= float64(t.Stages) { // the last turns' are even
 		s.rows = min(s.rows, float64(w.Shape.Vocab)/float64(s.turns*clusters*across))
 	}
 	s.live = math.Ceil(float64(w.Batch) / float64(columns))
