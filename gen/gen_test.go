@@ -134,7 +134,7 @@ func TestManifestDescribesTheComputation(t *testing.T) {
 			require.Equal(t, wanted, k.Param(param) != nil, "%s: %s", v.name(), param)
 			for _, stage := range []*manifest.Kernel{k.StageKernel(), k.TopKernel(), k.ListedKernel()} {
 				if stage != nil && stage.Param(param) != nil && !gathers {
-					require.True(t, wanted || param == "packed_weights" && k.Tile.Split, "%s: %s of %s", v.name(), param, stage.Entry)
+					require.True(t, wanted || param == "packed_weights" && v.Options.Layout() == manifest.Packed, "%s: %s of %s", v.name(), param, stage.Entry)
 				}
 			}
 		}

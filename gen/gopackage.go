@@ -151,19 +151,18 @@ func (p *goPackage) maps() {
 			continue
 		}
 		name := "Encode" + exported(a.Name)
-		arguments, ld := []jen.Code{jen.Id("rows"), jen.Id("hiddenSize"), jen.Id("ld")}, jen.Code(jen.Id("ld"))
-		if a.Map.Packed {
-			arguments, ld = arguments[:2], jen.Lit(0)
-			p.Line().Comment(fmt.Sprintf("%s makes the tensor map of the %s: bf16 at a device address, of so many rows and columns when they were packed.", name, paramDocs[a.Name]))
-			p.Comment(fmt.Sprintf("The address is a multiple of %d.", p.m.Problem.RowAlignment))
-		} else {
-			p.Line().Comment(fmt.Sprintf("%s makes the tensor map of the %s: bf16 at a device address, rows ld elements apart.", name, paramDocs[a.Name]))
-			p.Comment(fmt.Sprintf("The address and the bytes from row to row are multiples of %d.", p.m.Problem.RowAlignment))
+		how, aligned := "rows ld elements apart", "The address and the bytes from row to row are multiples"
+		sizes, ld := []jen.Code{jen.Id("rows"), jen.Id("hiddenSize"), jen.Id("ld")}, jen.Code(jen.Id("ld"))
+		if a.Map.Packed { // which has no leading dimension
+			how, aligned = "of so many rows and columns when they were packed", "The address is a multiple"
+			sizes, ld = sizes[:2], jen.Lit(0)
 		}
+		p.Line().Comment(fmt.Sprintf("%s makes the tensor map of the %s: bf16 at a device address, %s.", name, paramDocs[a.Name], how))
+		p.Comment(fmt.Sprintf("%s of %d.", aligned, p.m.Problem.RowAlignment))
 		if a.Kind == manifest.TensorMapPointer {
 			p.Comment("The kernel reads the map from device memory, at a multiple of 64: copy it there before the launch.")
 		}
-		p.method(name).Params(jen.Id("address").Qual(driverPath, "DevicePtr"), jen.List(arguments...).Int()).
+		p.method(name).Params(jen.Id("address").Qual(driverPath, "DevicePtr"), jen.List(sizes...).Int()).
 			Params(jen.Qual(driverPath, "TensorMap"), jen.Error()).Block(
 			jen.Var().Id("spec").Qual(driverPath, "TensorMapSpec"),
 			jen.Id("spec").Dot("MatrixMap").Call(jen.Id("k").Dot("Manifest").Dot("Params").Index(jen.Lit(a.Index)).Dot("Map"),

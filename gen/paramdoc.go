@@ -115,9 +115,12 @@ var paramDocs = map[string]string{
 	templates.ParamTicket:            "CTAs that have finished",
 }
 
-// paramDoc is what is to be said of a parameter in one line.
-func paramDoc(p *manifest.Param) string {
+// paramDoc is what is to be said of a kernel's parameter in one line.
+func paramDoc(m *manifest.Kernel, p *manifest.Param) string {
 	doc := paramDocs[p.Name]
+	if p.Name == templates.ParamVocab && m.Tile.Weights == manifest.Packed && m.Shard == "" {
+		doc = "tokens of the vocabulary, as many as W had rows when it was packed"
+	}
 	switch p.Kind {
 	case manifest.TensorMap:
 		return "tensor map of the " + doc
@@ -139,15 +142,9 @@ type argument struct {
 // arguments lists the parameters that a launch is given.
 func arguments(m *manifest.Kernel) (args []argument) {
 	for i := range m.Params {
-		p := &m.Params[i]
-		if inWorkspace(p) {
-			continue
+		if p := &m.Params[i]; !inWorkspace(p) {
+			args = append(args, argument{p, i, paramDoc(m, p)})
 		}
-		doc := paramDoc(p)
-		if p.Name == templates.ParamVocab && m.Tile.Weights == manifest.Packed && m.Shard == "" {
-			doc = "tokens of the vocabulary, as many as W had rows when it was packed"
-		}
-		args = append(args, argument{p, i, doc})
 	}
 	return args
 }

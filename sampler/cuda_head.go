@@ -29,13 +29,10 @@ func (h *cudaHead) shard(vocab int, span ir.Span) { h.shape.Vocab, h.span = voca
 
 // rows is the rows of the weights, of a packed shard with those ahead of its first; those of a shard of no ids are one.
 func (h *cudaHead) rows() int {
-	switch {
-	case h.span == nil:
-		return h.shape.Vocab
-	case h.layout == Packed:
-		return max(h.span.Count+leadOf(*h.span), 1)
+	if h.span != nil && h.layout == RowMajor {
+		return max(h.span.Count, 1)
 	}
-	return max(h.span.Count, 1)
+	return workOf(h.shape, h.span).Vocab
 }
 
 // uploadBytes bounds how much of the weights is staged at a time, in bytes.

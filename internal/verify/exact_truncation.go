@@ -93,7 +93,7 @@ func truncatedSoftmax(ctx context.Context, p *probe) error {
 // truncatedAmongMany spreads the few likely tokens over a vocabulary of many that are not, so that lists have their bounds and cut
 // off nearly all of them. Tokens that are not kept share a cell of no probability.
 func truncatedAmongMany(ctx context.Context, p *probe) error {
-	v := p.size(32003, 2003)
+	v := p.size(151936, 2003)
 	for _, f := range []filtered{filteredRows[0], filteredRows[3]} {
 		levels, exact := p.levels(2)
 		at := p.rng.Perm(v)[:smallVocab]
