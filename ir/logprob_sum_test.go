@@ -17,7 +17,9 @@ var (
 
 // addCapped is add as kernels do it that give log-probabilities: tokens of +inf count as InfiniteOctaves.
 func (s *runningSum) addCapped(base, scale float32) {
-	capped := func() float32 { return min(octavesOf(base, s.largest, scale), InfiniteOctaves) }
+	capped := func() float32 {
+		return min(Eval(numericGraph, Values{F: map[Input]float32{InBase: base, InLargest: s.largest, InScale: scale}}), InfiniteOctaves)
+	}
 	if capped() > SumLimit {
 		top := min(base, math.MaxFloat32)
 		s.largest, s.mass = top, s.rescaled(top, scale)
@@ -123,9 +125,9 @@ func TestSummedChains(t *testing.T) {
 	}
 }
 
-// Where tokens that are not allowed are added up too, a NaN adds nothing under a cap, and what is no NaN adds what it always did.
+// Where tokens that are not allowed are added up too, a NaN adds nothing under a cap, and what is no NaN adds what it always did. Past the
+// vocabulary, where the cap is -inf, nothing adds anything anywhere.
 func TestNaNCountsForNothing(t *testing.T) {
-	numeric, power := NumericExponent(processed), NumericPower()
 	for _, base := range []float32{nan, -infinity, -1e30, -70, 0, 20, 1e30, infinity} {
 		for _, top := range []float32{InfiniteOctaves, -infinity} {
 			in := Values{F: map[Input]float32{InBase: base, InScale: math.Log2E}}
@@ -140,7 +142,10 @@ func TestNaNCountsForNothing(t *testing.T) {
 			if base != base {
 				want = 0
 			}
-			require.Equal(t, want, add(numeric, power), "%v under %v", base, top)
+			if math.IsInf(float64(top), -1) {
+				require.Zero(t, add(exponentGraph, powerGraph), "%v past the vocabulary", base)
+			}
+			require.Equal(t, want, add(numericGraph, powerGraph), "%v under %v", base, top)
 		}
 	}
 }

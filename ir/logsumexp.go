@@ -12,8 +12,11 @@ import (
 // largest float32, and after the first tokens nearly none raises it.
 const SumLimit = 32
 
-// sumFloor is an exponent whose power is 0, in place of NaN: the score of a token past the vocabulary may be NaN, and a
-// NaN that counts fails its row.
+// SumAlarm is what the powers of some tokens of a row come to, at least, if one of them stands more than SumLimit above the reference,
+// however its power is rounded.
+const SumAlarm = (1 << SumLimit) * (1 - 0x1p-16)
+
+// sumFloor is an exponent whose power is 0, in place of NaN.
 const sumFloor = -2000
 
 // Sums reports whether the computation adds up a distribution.
@@ -122,10 +125,10 @@ func (b *builder) octaves(c Computation, x, y *Node) *Node {
 	return b.op(OpMul, b.op(OpAdd, x, b.op(OpMul, y, b.f(-1))), scale)
 }
 
-// Power is the graph of what a token at InExponent adds to its sum.
+// Power is the graph of what a token at InExponent adds to its sum. The exponent of a token that does not count is -inf.
 func Power() *Graph {
 	b := newBuilder()
-	return Optimize(b.finish(b.op(OpEx2, b.op(OpMax, b.input(InExponent), b.f(sumFloor)))))
+	return Optimize(b.finish(b.op(OpEx2, b.input(InExponent))))
 }
 
 // SumsDisallowed reports whether tokens that are not allowed are added up too: where their logits are NaN they count as -inf. A NaN
@@ -134,17 +137,11 @@ func (c Computation) SumsDisallowed() bool {
 	return c.LogProb.OfModel() && (c.Chain.Mask || c.Chain.IDs)
 }
 
-// NumericExponent and NumericPower are Exponent and Power for sums in which a NaN counts for nothing (Computation.SumsDisallowed): the
-// floor is applied ahead of the cap, which would make a token of infinite weight of it.
+// NumericExponent is Exponent for sums in which a NaN counts for nothing (Computation.SumsDisallowed): the floor is applied ahead of the
+// cap, which would make a token of infinite weight of it.
 func NumericExponent(c Computation) *Graph {
 	b := newBuilder()
 	return Optimize(b.finish(b.op(OpMax, b.octaves(c, b.input(InBase), b.input(InLargest)), b.f(sumFloor))))
-}
-
-// NumericPower: see NumericExponent.
-func NumericPower() *Graph {
-	b := newBuilder()
-	return Optimize(b.finish(b.op(OpEx2, b.input(InExponent))))
 }
 
 // Rescaled is the graph of a sum, InMass, as its reference goes from InLargest up to InTop.

@@ -215,6 +215,9 @@ func (c *cluster) burst(w *warp, g *group) {
 		c.steps++
 		*s = step{w: w, g: g, m: w.guarded(o, g.mask), op: o}
 		g.pc++
+		if o.guard >= 0 { // it is read where it does not hold, too
+			s.written(o.guard, g.mask)
+		}
 		if o.sync == syncWarp && o.guard >= 0 && s.m != g.mask && s.m != 0 {
 			s.find(Divergence, bits.TrailingZeros32(g.mask&^s.m), "the guard of an .aligned instruction differs from lane to lane")
 		}

@@ -45,6 +45,7 @@ func TestFindings(t *testing.T) {
 		{"shared, past the end", snippet{body: "mov.b32 %r0, smem;\nst.shared.b32 [%r0+8192], 1;"}, sim.OutOfBounds, "st.shared", 0, 0, "lies outside the CTA's"},
 		{"shared, reserved by the system", snippet{body: "mov.b32 %r0, 512;\nst.shared.b32 [%r0], 1;"}, sim.OutOfBounds, "st.shared", 0, 0, "1024 to"},
 		{"shared, nobody wrote", snippet{body: "mov.b32 %r0, smem;\nld.shared.b32 %r1, [%r0+64];"}, sim.Uninitialised, "ld.shared", 0, 0, "nobody wrote"},
+		{"guard, nobody wrote", snippet{body: "@%p0 ld.global.b32 %r0, [%out];"}, sim.Uninitialised, "ld.global", 0, 0, "%p0"},
 		{"register, nobody wrote", snippet{body: "add.u32 %r1, %r2, 1;"}, sim.Uninitialised, "add.u32", 0, 0, "%r2"},
 		{"two warps, no barrier", snippet{body: "mov.b32 %r0, smem;\nst.shared.b32 [%r0], %r0;", threads: 64}, sim.Race, "st.shared", -2, -2, "nothing to order"},
 		{"other CTA, no cluster barrier", snippet{body: "mov.b32 %r0, smem;\nst.shared.b32 [%r0], %r0;\nmapa.shared::cluster.u32 %r1, %r0, 0;\n" +

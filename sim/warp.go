@@ -174,14 +174,20 @@ func (w *warp) guarded(o *op, m uint32) uint32 {
 	return out
 }
 
+// written finds lanes that read a register that nobody wrote.
+func (s *step) written(r slot, lanes uint32) {
+	w := s.w
+	if bad := lanes &^ w.valid[r]; bad != 0 {
+		s.find(Uninitialised, bits.TrailingZeros32(bad), "reads register %s, which nobody wrote", w.cta.cluster.grid.p.names[r])
+		w.valid[r] |= bad
+	}
+}
+
 // fetch checks the registers of an instruction: values that nobody wrote, and registers that a tensor core still owns.
 func (s *step) fetch() {
 	w := s.w
 	for _, r := range s.op.reads {
-		if bad := s.m &^ w.valid[r]; bad != 0 {
-			s.find(Uninitialised, bits.TrailingZeros32(bad), "reads register %s, which nobody wrote", w.cta.cluster.grid.p.names[r])
-			w.valid[r] |= bad
-		}
+		s.written(r, s.m)
 		w.tensor.touched[r] = w.tensor.clock
 	}
 	for _, r := range s.op.writes {

@@ -25,7 +25,7 @@ func newSumGraphs(c, s ir.Computation) sumGraphs {
 
 // numeric are the graphs with which a NaN counts for nothing.
 func (g sumGraphs) numeric(s ir.Computation) sumGraphs {
-	g.exponent, g.power = ir.NumericExponent(s), ir.NumericPower()
+	g.exponent = ir.NumericExponent(s)
 	return g
 }
 
@@ -151,7 +151,7 @@ func (s sums) fold(f *ptx.Func, lane ptx.B32, values []ptx.F32, join func(d, x, 
 	for _, step := range s.lanes {
 		half := len(values) / 2
 		if half == 0 {
-			values[0] = meet(values[0], values[0], step)
+			values = []ptx.F32{meet(values[0], values[0], step)}
 			continue
 		}
 		bit, upper, kept := f.B32(), f.Pred("upper_half"), []ptx.F32{}
@@ -177,68 +177,70 @@ func (c *samplers) addUp(g group, elements []scanned) {
 
 func (c *samplers) addUpAll(g group, elements []scanned) {
 	f := c.f
-	plus := func(d, x, y ptx.F32) { f.AddF32(d, x, y, ptx.RN) }
-	var totals []ptx.F32
-	for _, exponents := range c.settledExponents(g, elements) {
-		var powers []ptx.F32
-		for _, x := range exponents {
-			powers = append(powers, lower(f, c.sum.power, inputs{f: map[ir.Input]ptx.F32{ir.InExponent: x}}))
-		}
-		totals = append(totals, joined(f, "powers", powers, plus))
-	}
-	total, own := c.sums.fold(f, c.lane, totals, plus), c.ownPair(g)
+	total, own := c.sums.fold(f, c.lane, c.settledTotals(g, elements), c.plus), c.ownPair(g)
 	sum := c.kept(own.Off(c.plan.Storage.Sums+sumBytes*c.t.N), "sum")
 	c.addPeaks(g, elements)
 	f.AddF32(sum, sum, total, ptx.RN)
 	f.StSharedF32(own.Off(c.plan.Storage.Sums+sumBytes*c.t.N), sum).If(c.sums.keeps)
 }
 
-// settledExponents are the exponents of a group's tokens above references that have been raised where they had to be.
-func (c *samplers) settledExponents(g group, elements []scanned) [][]ptx.F32 {
+// plus adds, as fold joins.
+func (c *samplers) plus(d, x, y ptx.F32) { c.f.AddF32(d, x, y, ptx.RN) }
+
+// settledTotals are what each element's tokens come to, above references that have been raised where they had to be.
+func (c *samplers) settledTotals(g group, elements []scanned) []ptx.F32 {
 	f := c.f
-	scales, raised := c.columnValues(g, c.at(g.columns, sumBytes), c.plan.Storage.Scales, c.scaledSums()), f.B32("raised")
-	at := f.B32("columns_pairs")
+	raised, at := f.B32("raised"), f.B32("columns_pairs")
 	f.MadLoU32(at, g.columns, ptx.Imm(sumBytes), c.sums.base)
 	f.MovB32(raised, ptx.Imm(0))
 	again, settled := f.Here("add_up"), f.Label("references_hold")
-	exponents, most := c.exponents(elements, scales, c.columnValues(g, at, c.plan.Storage.Sums, true))
-	high, any := f.Pred("high"), f.Pred("any")
-	f.SetpF32(ptx.GT, high, most, ptx.F32Imm(ir.SumLimit)) // not for NaN
-	f.SetpAndU32(ptx.EQ, high, raised, ptx.Imm(0), high)
-	f.VoteSyncAnyPred(any, high, ptx.Imm(fullWarp))
-	f.Bra(settled).IfNot(any)
+	scales := c.columnValues(g, c.at(g.columns, sumBytes), c.plan.Storage.Scales, c.scaledSums())
+	caps, references := c.sumCaps(elements[0].tokens), c.columnValues(g, at, c.plan.Storage.Sums, true)
+	var totals []ptx.F32
+	for i, e := range elements {
+		totals = append(totals, c.total(c.exponents(i, e, caps, scales, references)))
+	}
+	high := c.anyHigh(totals, raised)
+	f.Bra(settled).IfNot(high)
 	c.raiseReferences(g, elements)
 	f.MovB32(raised, ptx.Imm(1))
 	f.Bra(again)
 	f.Place(settled)
-	return exponents
+	return totals
 }
 
-// exponents are those of every element's tokens, and the largest of all.
-func (c *samplers) exponents(elements []scanned, scales, references []ptx.F32) (all [][]ptx.F32, most ptx.F32) {
-	f := c.f
-	caps := c.sumCaps(elements[0].tokens)
-	for i, e := range elements {
-		var mine []ptx.F32
-		for j, base := range e.bases {
-			in := inputs{f: map[ir.Input]ptx.F32{ir.InBase: base, ir.InLargest: references[i]}}
-			if c.scaledSums() {
-				in.f[ir.InScale] = scales[i]
-			}
-			x := f.F32("exponent")
-			f.MinF32(x, lower(f, c.sum.exponent, in), caps[j])
-			mine = append(mine, x)
-			if len(all)+len(mine) == 1 {
-				most = x
-				continue
-			}
-			larger := f.F32("most")
-			f.MaxF32(larger, most, x)
-			most = larger
-		}
-		all = append(all, mine)
+// total adds up tokens by their exponents.
+func (c *samplers) total(exponents []ptx.F32) ptx.F32 {
+	var powers []ptx.F32
+	for _, x := range exponents {
+		powers = append(powers, lower(c.f, c.sum.power, inputs{f: map[ir.Input]ptx.F32{ir.InExponent: x}}))
 	}
-	return all, most
+	return joined(c.f, "powers", powers, c.plus)
+}
+
+// anyHigh reports whether a token of any of the warp's columns may stand too far above its reference, unless they have been raised. Their
+// totals tell: there are fewer of them than of exponents.
+func (c *samplers) anyHigh(totals []ptx.F32, raised ptx.B32) ptx.Pred {
+	f := c.f
+	high, any := f.Pred("high"), f.Pred("any")
+	f.SetpF32(ptx.GE, high, joined(f, "most", totals, c.larger), ptx.F32Imm(ir.SumAlarm))
+	f.SetpAndU32(ptx.EQ, high, raised, ptx.Imm(0), high)
+	f.VoteSyncAnyPred(any, high, ptx.Imm(fullWarp))
+	return any
+}
+
+// exponents are those of element i's tokens, under the tokens' caps.
+func (c *samplers) exponents(i int, e scanned, caps, scales, references []ptx.F32) (all []ptx.F32) {
+	for j, base := range e.bases {
+		in := inputs{f: map[ir.Input]ptx.F32{ir.InBase: base, ir.InLargest: references[i]}}
+		if c.scaledSums() {
+			in.f[ir.InScale] = scales[i]
+		}
+		x := c.f.F32("exponent")
+		c.f.MinF32(x, lower(c.f, c.sum.exponent, in), caps[j])
+		all = append(all, x)
+	}
+	return all
 }
 
 // sumCaps are +inf for tokens that count, and -inf for those past the tile: there anything may stand, and pad makes no -inf of
@@ -246,20 +248,24 @@ func (c *samplers) exponents(elements []scanned, scales, references []ptx.F32) (
 // are not allowed are added up too no exponent is NaN (ir.Computation.SumsDisallowed). For log-probabilities a token of +inf
 // counts as ir.InfiniteOctaves.
 func (c *samplers) sumCaps(tokens []candidate) (caps []ptx.F32) {
-	f := c.f
 	for _, t := range tokens {
-		counts, most, least, limit := f.Pred("counts"), f.F32(), f.F32(), f.F32("sum_cap")
-		if c.logProbs() {
-			f.MovF32(most, ptx.F32Imm(ir.InfiniteOctaves))
-		} else {
-			f.MovB32(most, ptx.Imm(floatInf))
-		}
-		f.MovB32(least, ptx.Imm(floatMinusInf))
-		f.SetpF32(ptx.EQ, counts, t.pad, ptx.F32Imm(0))
-		f.SelpF32(limit, most, least, counts)
-		caps = append(caps, limit)
+		caps = append(caps, c.sumCap(t.pad))
 	}
 	return caps
+}
+
+func (c *samplers) sumCap(pad ptx.F32) ptx.F32 {
+	f := c.f
+	counts, most, least, limit := f.Pred("counts"), f.F32(), f.F32(), f.F32("sum_cap")
+	if c.logProbs() {
+		f.MovF32(most, ptx.F32Imm(ir.InfiniteOctaves))
+	} else {
+		f.MovB32(most, ptx.Imm(floatInf))
+	}
+	f.MovB32(least, ptx.Imm(floatMinusInf))
+	f.SetpF32(ptx.EQ, counts, pad, ptx.F32Imm(0))
+	f.SelpF32(limit, most, least, counts)
+	return limit
 }
 
 // raiseReferences has each lane that keeps a pair raise its reference to the largest score without noise of its column in the

@@ -231,10 +231,10 @@ func (c *samplers) sumConstantsAt(t ptx.F32) (tau, scale ptx.F32) {
 // anything is computed.
 func (c *samplers) joinPartials(row ptx.B32) (tau, scale ptx.F32, token *found, total pair) {
 	f := c.f
-	has, cta, ctas := c.contributors(row), f.B32("cta"), f.B32("ctas")
+	of, cta, ctas := c.contributors(row), f.B32("cta"), f.B32("ctas")
 	f.MovB32(ctas, ptx.NctaidX)
 	f.AndB32(cta, c.lane, ptx.Imm(rowLanes-1))
-	parts := c.loadPartials(row, cta, ctas, has)
+	parts := c.loadPartials(row, cta, of)
 	token = c.seek(row)
 	tau, scale = c.sumConstants(row)
 	first := c.join(scale, parts...)
@@ -248,7 +248,7 @@ func (c *samplers) joinPartials(row ptx.B32) (tau, scale ptx.F32, token *found, 
 	f.SubU32(start, cta, place)
 	f.SetpU32(ptx.LT, more, start, ctas)
 	f.Bra(end).IfNot(more)
-	sum := c.join(scale, append([]pair{total}, c.loadPartials(row, cta, ctas, has)...)...)
+	sum := c.join(scale, append([]pair{total}, c.loadPartials(row, cta, of)...)...)
 	f.MovF32(total.largest, sum.largest)
 	f.MovF32(total.sum, sum.sum)
 	f.Bra(loop)
@@ -257,49 +257,64 @@ func (c *samplers) joinPartials(row ptx.B32) (tau, scale ptx.F32, token *found, 
 }
 
 // loadPartials loads one round of a row's partial sums, and moves cta behind them.
-func (c *samplers) loadPartials(row, cta, ctas ptx.B32, has func(cta ptx.B32) ptx.Pred) (parts []pair) {
+func (c *samplers) loadPartials(row, cta ptx.B32, of contributors) (parts []pair) {
 	f := c.f
-	for range partialsAtOnce {
-		p, there := emptyPair(f), has(cta)
-		f.SetpAndU32(ptx.LT, there, cta, ctas, there)
-		f.LdGlobalV2F32([]ptx.F32{p.largest, p.sum}, c.partial(row, cta)).If(there)
-		f.AddU32(cta, cta, ptx.Imm(rowLanes))
+	first := c.partial(row, cta)
+	for i := range partialsAtOnce {
+		p, at := emptyPair(f), f.B32("cta")
+		f.AddU32(at, cta, ptx.Imm(i*rowLanes))
+		there := c.contributes(of, at)
+		f.LdGlobalV2F32([]ptx.F32{p.largest, p.sum}, first.Off(i*rowLanes*manifest.PairBytes)).If(there)
 		parts = append(parts, p)
 	}
+	f.AddU32(cta, cta, ptx.Imm(partialsAtOnce*rowLanes))
 	return parts
 }
 
-// contributors returns what tells whether a CTA has had a tile of a row: nobody else has written its place. The items of the
-// row's column tile are `groups` in a row, and of these a cluster takes every stride-th.
-func (c *samplers) contributors(row ptx.B32) func(cta ptx.B32) ptx.Pred {
+// contributors are the CTAs that have had a tile of a row, in clusters: so many from the first on, and so many from 0 on. Where clusters
+// split the batch it is the CTAs of one rank.
+type contributors struct {
+	first, ahead, wrapped ptx.B32
+	rank                  ptx.B32
+}
+
+// contributors finds those of a row: nobody else has written its place. The items of the row's column tile are `groups` in a row, and of
+// these a cluster takes every stride-th.
+func (c *samplers) contributors(row ptx.B32) contributors {
 	f := c.f
-	column, rank := f.B32("row_column"), f.B32()
+	column, of := f.B32("row_column"), contributors{f.B32("first_cluster"), f.B32("clusters_ahead"), f.B32("clusters_wrapped"), f.B32("row_rank")}
 	divideBy(f, column, row, c.t.N)
 	if c.t.Split {
-		f.AndB32(rank, column, ptx.Imm(c.t.Cluster-1))
+		f.AndB32(of.rank, column, ptx.Imm(c.t.Cluster-1))
 		divideBy(f, column, column, c.t.Cluster)
 	}
-	start, whole := f.B32("first_cluster"), f.B32()
+	whole, groups := f.B32(), c.recallDeal().groups
 	_, stride := c.clusters()
-	groups := c.recallDeal().groups
-	f.MulLoU32(start, column, groups)
-	f.DivU32(whole, start, stride)
+	f.MulLoU32(of.first, column, groups)
+	f.DivU32(whole, of.first, stride)
 	f.MulLoU32(whole, whole, stride)
-	f.SubU32(start, start, whole)
-	return func(cta ptx.B32) ptx.Pred {
-		ahead, before, has := f.B32("ahead"), f.Pred("before"), f.Pred("has_row")
-		f.ShrU32(ahead, cta, ptx.Imm(bits.TrailingZeros(uint(c.t.Cluster))))
-		f.SetpU32(ptx.LT, before, ahead, start)
-		f.AddU32(ahead, ahead, stride).If(before)
-		f.SubU32(ahead, ahead, start)
-		f.SetpU32(ptx.LT, has, ahead, groups)
-		if c.t.Split {
-			mine := f.B32()
-			f.AndB32(mine, cta, ptx.Imm(c.t.Cluster-1))
-			f.SetpAndU32(ptx.EQ, has, mine, rank, has)
-		}
-		return has
+	f.SubU32(of.first, of.first, whole)
+	f.SubU32(of.ahead, stride, of.first)
+	f.MinU32(of.ahead, of.ahead, groups)
+	f.SubU32(of.wrapped, groups, of.ahead)
+	f.MinU32(of.wrapped, of.wrapped, of.first)
+	return of
+}
+
+// contributes reports whether a CTA, or the number of none, is one of them.
+func (c *samplers) contributes(of contributors, cta ptx.B32) ptx.Pred {
+	f := c.f
+	cluster, past, has := f.B32("cluster"), f.B32(), f.Pred("contributes")
+	divideBy(f, cluster, cta, c.t.Cluster)
+	f.SubU32(past, cluster, of.first)
+	f.SetpU32(ptx.LT, has, past, of.ahead)
+	f.SetpOrU32(ptx.LT, has, cluster, of.wrapped, has)
+	if c.t.Split {
+		mine := f.B32()
+		f.AndB32(mine, cta, ptx.Imm(c.t.Cluster-1))
+		f.SetpAndU32(ptx.EQ, has, mine, of.rank, has)
 	}
+	return has
 }
 
 // ctaOf is the CTA that has had a token of a row: items turned round (skeleton.item).

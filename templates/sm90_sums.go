@@ -1,6 +1,8 @@
 package templates
 
 import (
+	"slices"
+
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/ptx"
 	"github.com/fsgen/fsgen/tiling"
@@ -32,23 +34,20 @@ type columnRun struct {
 // all is added once more: nothing has been stored.
 func (c *consumer) sumTile(of tiles) {
 	f := c.f
-	var parts []*tile
+	var parts []cappedTile
 	for p := range c.products() {
-		parts = append(parts, of.at(p))
+		parts = append(parts, c.capped(of.at(p)))
 	}
 	raised := f.B32("raised")
 	f.MovB32(raised, ptx.Imm(0))
 	runs := c.runs()
 	again, settled := f.Here("add_tile"), f.Label("tile_added")
-	var most []ptx.F32
+	var totals []ptx.F32
 	for _, r := range runs {
-		most = append(most, c.addRun(r, parts))
+		totals = append(totals, c.addRun(r, parts)...)
 	}
-	high, any := f.Pred("high"), f.Pred("any")
-	f.SetpF32(ptx.GT, high, joined(f, "most", most, c.larger), ptx.F32Imm(ir.SumLimit)) // not for NaN
-	f.SetpAndU32(ptx.EQ, high, raised, ptx.Imm(0), high)
-	f.VoteSyncAnyPred(any, high, ptx.Imm(fullWarp))
-	f.Bra(settled).IfNot(any)
+	high := c.anyHigh(totals, raised)
+	f.Bra(settled).IfNot(high)
 	every := f.B32("groups")
 	f.MovB32(every, ptx.Imm(1<<(len(c.acc)/perGroup)-1))
 	c.eachGroup(of, every, "raise_group", func(g group) { c.raiseReferences(g, c.scanSums(g)) })
@@ -66,6 +65,28 @@ func (c *consumer) sumTile(of tiles) {
 			c.raisePeaks(r.peaks, r.own, r.keeps)
 		}
 	}
+}
+
+// cappedTile is a tile with the caps of its tokens' exponents. Where these are all that keeps out tokens past the tile, their scores need
+// no pads.
+type cappedTile struct {
+	*tile
+	caps []ptx.F32
+}
+
+func (c *consumer) capped(t *tile) cappedTile {
+	out := cappedTile{t, nil}
+	for _, pad := range t.pads {
+		out.caps = append(out.caps, c.sumCap(pad))
+	}
+	if c.peaks() {
+		return out
+	}
+	bare, none := *t, c.f.F32("no_pad")
+	c.f.MovF32(none, ptx.F32Imm(0))
+	bare.pads = slices.Repeat([]ptx.F32{none}, len(t.pads))
+	out.tile = &bare
+	return out
 }
 
 // runs cuts the tile's columns into pairs of groups, in which each lane keeps one column, and what is left.
@@ -98,36 +119,28 @@ func (c *consumer) ownOfEight(place ptx.B32) {
 	f.ShlB32(place, element, ptx.Imm(2))
 }
 
-// addRun adds up a run's tokens, and returns the largest exponent.
-func (c *consumer) addRun(r *columnRun, parts []*tile) ptx.F32 {
-	f := c.f
-	plus := func(d, x, y ptx.F32) { f.AddF32(d, x, y, ptx.RN) }
-	var totals, most []ptx.F32
+// addRun adds up a run's tokens, and returns what the thread's own come to in each of its columns.
+func (c *consumer) addRun(r *columnRun, parts []cappedTile) (totals []ptx.F32) {
 	for a := r.first; a < r.first+r.groups; a++ {
-		exponents, largest, peaks := c.columnExponents(a, parts)
+		exponents, peaks := c.columnExponents(a, parts)
 		r.peaks = append(r.peaks, peaks...)
-		most = append(most, largest)
 		for _, column := range exponents {
-			var powers []ptx.F32
-			for _, x := range column {
-				powers = append(powers, lower(f, c.sum.power, inputs{f: map[ir.Input]ptx.F32{ir.InExponent: x}}))
-			}
-			totals = append(totals, joined(f, "powers", powers, plus))
+			totals = append(totals, c.total(column))
 		}
 	}
-	f.MovF32(r.total, c.sums.fold(f, c.lane, totals, plus))
-	return joined(f, "most", most, c.larger)
+	c.f.MovF32(r.total, c.sums.fold(c.f, c.lane, totals, c.plus))
+	return totals
 }
 
-// columnExponents are the exponents of the tokens of all products in each of the thread's columns of a group of 16, the largest, and
-// where they are found the largest logits in each.
-func (c *consumer) columnExponents(across int, parts []*tile) (columns [][]ptx.F32, most ptx.F32, peaks []ptx.F32) {
+// columnExponents are the exponents of the tokens of all products in each of the thread's columns of a group of 16, and where they are
+// found the largest logits in each.
+func (c *consumer) columnExponents(across int, parts []cappedTile) (columns [][]ptx.F32, peaks []ptx.F32) {
 	f, groups := c.f, c.t.N/tiling.CodeGroup
-	var all, scales, references []ptx.F32
+	var scales, references []ptx.F32
 	var record func(i int) rowRecord
 	for p, t := range parts {
 		at := (p*groups + across) * perGroup
-		g := c.groupOf(t, c.acc[at:at+perGroup], c.colInN, c.codeAddress())
+		g := c.groupOf(t.tile, c.acc[at:at+perGroup], c.colInN, c.codeAddress())
 		g.first, g.codes = across*tiling.CodeGroup, (p*groups+across)*codeRun
 		if p == 0 {
 			scales = c.columnValues(g, c.at(g.columns, sumBytes), c.plan.Storage.Scales, c.scaledSums())
@@ -137,16 +150,14 @@ func (c *consumer) columnExponents(across int, parts []*tile) (columns [][]ptx.F
 			columns, record = make([][]ptx.F32, g.elements), once(c.records(&g))
 		}
 		elements := c.scanSumsOf(g, record)
-		exponents, largest := c.exponents(elements, scales, references)
 		if c.peaks() {
 			peaks = c.joinPeaks(peaks, c.elementPeaks(elements))
 		}
-		for i := range columns {
-			columns[i] = append(columns[i], exponents[i]...)
+		for i, e := range elements {
+			columns[i] = append(columns[i], c.exponents(i, e, t.caps, scales, references)...)
 		}
-		all = append(all, largest)
 	}
-	return columns, joined(f, "most", all, c.larger), peaks
+	return columns, peaks
 }
 
 // joinPeaks joins the peaks of two products.
