@@ -24,7 +24,7 @@ func sm90Lists(t Tile, c ir.Computation) Tile {
 	if t.N <= 16 {
 		t.N, t.PingPong = 16, true
 	}
-	if _, two := c.SecondSum(); t.N == 64 && (c.TopN > 0 || two) {
+	if _, two := c.SecondSum(); t.N == 64 && (c.TopN > 0 || two || c.FindsPeaks()) {
 		t.M = 128
 	}
 	return t
