@@ -16,7 +16,7 @@ import (
 var groupedFaults = []fault{
 	{"a floor for a block of 16 equals", `0fC1B4A587`, `0fC19E7744`, every},
 	{"NaN reaches no threshold", `setp.geu(\.or|\.and)?\.f32`, `setp.ge$1.f32`, every},
-	{"comparison of a block inverted", `setp.geu.and.f32 +%counts,`, `setp.lt.and.f32 %counts,`, 0},
+	{"comparison of a block inverted", `setp.geu.and.f32 +(%counts\w*,)`, `setp.lt.and.f32 $1`, 0},
 	{"hits of half the warp", `(redux.sync.or.b32 +%pending, %hits), 0xffffffff;`, `$1, 0xffff;`, 0},
 	{"ballot of half the warp", `(vote.sync.ballot.b32 +%lanes, %mine), 0xffffffff;`, `$1, 0xffff;`, 0},
 	{"bits of another element", `shr.u32 +(%r\d+), %hits, %pending_index;`, `mov.b32 $1, %hits;`, 0},
@@ -47,21 +47,25 @@ var sumFaults = []fault{
 	{"all lanes of a column add to its sum", `@%keeps_pair st.shared.f32`, `st.shared.f32`, 0},
 	{"pairs twice as far apart", `(shl.b32 +%own_place, %\w+), 2;`, `$1, 3;`, 0},
 	{"warps share their pairs", `(mad.lo.u32 +%pairs, %\w+), 256`, `$1, 0`, 0},
-	{"tokens past the vocabulary add up", `max.f32 +(%f\d+), (%f\d+), 0fC4FA0000;`, `mov.f32 $1, $2;`, every},
-	{"sums of a set left out", `(add.rn.f32 +%sum_2, %f\d+), %f\d+;`, `$1, 0f00000000;`, 0},
+	{"sums of a set left out", `(add.rn.f32 +(%sum_\d+), %sum_\d+), %f\d+;`, `$1, 0f00000000;`, 0},
 	{"pairs not emptied", `st.shared.f32 +\[%r\d+\+63488\][^;]*;`, ``, 0},
 	{"T = 0 divides", `selp.f32 +%sum_tau, 0f3F800000, %tau, %cold;`, `mov.f32 %sum_tau, %tau;`, 0},
 	{"scale of the row beside", `(ld.shared.f32 +%scale, \[%r\d+)\+63232`, `$1+63236`, 0},
 	{"partial sums of all CTAs in one place", `mov.b32 +%cta, %ctaid.x;`, `mov.b32 %cta, 0;`, 0},
 	{"partial sums of another row", `(mad.lo.u32 +%r\d+), %batch_row_1, (%ctas, %cta;)`, `$1, 0, $2`, 0},
-	{"places that nobody wrote are read", `setp.lt.u32 +(%has_row\w*), %ahead\w*, %groups;`, `setp.eq.u32 $1, %lane, %lane;`, every},
-	{"places of the first column tile alone", `(mul.lo.u32 +%first_cluster, %row_column), %groups;`, `$1, 0;`, 0},
+	{"places that nobody wrote are read", `setp.lt.or.u32 +(%contributes\w*), %cluster\w*, %clusters_wrapped, %contributes\w*;`, `setp.eq.u32 $1, %lane, %lane;`, every},
+	{"places past the last cluster left out", `min.u32 +%clusters_wrapped, %clusters_wrapped, %first_cluster;`, `mov.b32 %clusters_wrapped, 0;`, 0},
+	{"places ahead of the first cluster alone", `min.u32 +%clusters_ahead, %clusters_ahead, %groups\w*;`, `mov.b32 %clusters_ahead, 0;`, 0},
+	{"places of the first column tile alone", `(mul.lo.u32 +%first_cluster, %row_column), %groups\w*;`, `$1, 0;`, 0},
+	{"a round's places from the first on", `(@%contributes_1 ld.global.v2.f32 [^\[]*\[%partial_addr_1)\+\d+`, `$1`, 0},
 	{"reference not divided by T", `(fma.rn.f32 +%f\d+, %f\d+, 0f3F317218, )%quotient;`, `${1}%sum_tau_1;`, 0},
 	{"log-sum-exp of rows that failed", `@!%ok st.global.f32[^;]*;`, ``, 0},
 	{"log-sum-exp before the others have joined theirs", `(sums_written:\s*)bar.sync +1, \d+;`, `$1`, 0},
 }
 
 var hopperGroupedFaults = []fault{
+	// Elsewhere what stands past the tile is a number, and pads keep it out.
+	{"tokens past the vocabulary add up", `selp.f32 +(%sum_cap\w*), (%f\d+), %f\d+, %counts\w*;`, `mov.f32 $1, $2;`, every},
 	{"sum of half the tokens", `shfl.sync.bfly.b32 +(%\w+), (%\w+), 4, 31, 0xffffffff;`, `mov.b32 $1, $2;`, 1},
 	{"top of half the tokens", `shfl.sync.bfly.b32 +(%\w+), (%\w+), 4, 31, 0xffffffff;`, `mov.b32 $1, $2;`, 2},
 	{"mass of half the tokens", `shfl.sync.bfly.b32 +(%\w+), (%\w+), 4, 31, 0xffffffff;`, `mov.b32 $1, $2;`, 3},
@@ -82,7 +86,7 @@ var blackwellGroupedFaults = []fault{
 
 // passFaults are those of sums in a pass of their own, and of warps that see several tiles.
 var passFaults = []fault{
-	{"a group not added up", `mov.b32 +%groups_2, 3;`, `mov.b32 %groups_2, 1;`, 0},
+	{"a group not added up", `mov.b32 +%groups_4, 3;`, `mov.b32 %groups_4, 1;`, 0},
 	{"accumulators of another group", `(sum_group:(?s).*?mov.f32 +%z_\d+_0, )%acc8;`, `${1}%acc0;`, 0},
 	{"a sum stays as its reference rises", `@%rises st.shared.f32 +\[%own\+\d+\], %f\d+;`, ``, 0},
 	{"the pass left out", `sum_group:`, "bra sum_groups_done;\nsum_group:", 0},

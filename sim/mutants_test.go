@@ -193,7 +193,7 @@ const (
 )
 
 // mutantSeeds is how many orders a mutant has to give itself away.
-const mutantSeeds = 12
+const mutantSeeds = 48
 
 // verdict runs a mutant until something shows: findings, a wrong answer, or a workspace that is not left zero.
 func verdict(t testing.TB, text string, k *kernelUnderTest, seeds uint64) string {
