@@ -45,7 +45,7 @@ var sumFaults = []fault{
 	{"references written while others read them", `bar.warp.sync +0xffffffff;(\s*mad.lo.u32 +%own,)`, `$1`, 0},
 	{"references read before they are written", `bar.warp.sync +0xffffffff;(\s*mov.b32 +%raised, 1;)`, `$1`, 0},
 	{"all lanes of a column add to its sum", `@%keeps_pair st.shared.f32`, `st.shared.f32`, 0},
-	{"pairs twice as far apart", `(shl.b32 +%own_place, %\w+), 2;`, `$1, 3;`, 0},
+	{"pairs half as far apart", `(shl.b32 +%own_place, %\w+), 2;`, `$1, 1;`, 0},
 	{"warps share their pairs", `(mad.lo.u32 +%pairs, %\w+), 256`, `$1, 0`, 0},
 	{"sums of a set left out", `(add.rn.f32 +(%sum_\d+), %sum_\d+), %f\d+;`, `$1, 0f00000000;`, 0},
 	{"pairs not emptied", `st.shared.f32 +\[%r\d+\+63488\][^;]*;`, ``, 0},
