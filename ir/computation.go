@@ -43,7 +43,7 @@ const (
 	StatusEmpty Status = 1
 	// StatusNaN: an allowed logit is NaN; the token is -1.
 	StatusNaN Status = 2
-	// StatusBadTemperature: the temperature is negative, NaN or infinite; the token is -1.
+	// StatusBadTemperature: the temperature is negative, NaN or above MaxTemperature; the token is -1.
 	StatusBadTemperature Status = 3
 	// StatusBadParameter: top-k, top-p, min-p, a penalty or the number of draws is out of its range; the token is -1.
 	StatusBadParameter Status = 4

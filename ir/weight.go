@@ -17,11 +17,8 @@ var powerCoefficients = []float32{0.69314718246, 0.24022647738, 0.055503323674, 
 
 const log2e = float32(math.Log2E)
 
-// A temperature beyond these counts as the nearer one, so that it and its reciprocal are normal numbers.
-const (
-	minWeightTemperature = 0x1p-126
-	maxWeightTemperature = 0x1p126
-)
+// A temperature below counts as this one, so that it and its reciprocal are normal numbers.
+const minWeightTemperature = 0x1p-126
 
 // WeightScale is log2(e)/T in float32, by which a difference of logits becomes octaves: the reciprocal is rounded, then
 // the product. T = 0 counts as 1.
@@ -29,7 +26,7 @@ func WeightScale(t float32) float32 {
 	if t == 0 {
 		t = 1
 	}
-	t = min(max(t, minWeightTemperature), maxWeightTemperature)
+	t = max(t, minWeightTemperature)
 	return float32(float32(1/t) * log2e)
 }
 

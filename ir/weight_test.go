@@ -43,12 +43,12 @@ func TestWeightsAtTheEnds(t *testing.T) {
 	}
 	require.Equal(t, WeightScale(1), WeightScale(0))
 	require.Equal(t, float32(math.Log2E), WeightScale(1))
-	for _, temperature := range []float32{1e-45, 1e-38, 3e38} {
+	for _, temperature := range []float32{1e-45, 1e-38, MaxTemperature} {
 		require.False(t, math.IsInf(float64(WeightScale(temperature)), 0))
 		require.Greater(t, WeightScale(temperature), float32(1e-38), "a normal number")
 	}
 	require.Zero(t, Weight(0, 1e-30, WeightScale(1e-45), 1000))
-	require.Equal(t, MaxWeight(1000), Weight(0, 1, WeightScale(3e38), 1000))
+	require.Equal(t, MaxWeight(1000), Weight(0, 1, WeightScale(MaxTemperature), 1000))
 	require.EqualValues(t, 1, Weight(-31, 0, 1, MaxVocab), "a weight of the last place")
 	require.EqualValues(t, 1, Weight(-32, 0, 1, MaxVocab), "half a place rounds up")
 	require.Zero(t, Weight(-32.01, 0, 1, MaxVocab))

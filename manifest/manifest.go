@@ -468,10 +468,17 @@ func (k *Kernel) PartialsBytes(batch, ctas int) int {
 		return 0
 	}
 	bytes := PartialBytes(k.LogProbMode != "")
-	if both := (bytes+7)&^7 + PairBytes; p.Shape == fmt.Sprintf("batch x ctas x %d", both/4) {
-		bytes = both // a second distribution is added up too, behind the first
+	if _, two := partialShapes(k.LogProbMode != ""); p.Shape == two {
+		bytes = (bytes+7)&^7 + PairBytes // a second distribution is added up too, behind the first
 	}
 	return bytes * batch * ctas
+}
+
+// partialShapes are those of the partial sums of one distribution, and of two.
+func partialShapes(logProb bool) (one, two string) {
+	bytes := (PartialBytes(logProb) + 7) &^ 7
+	shape := func(bytes int) string { return fmt.Sprintf("batch x ctas x %d", bytes/4) }
+	return shape(bytes), shape(bytes + PairBytes)
 }
 
 // PairBytes is the size of one CTA's partial sum of a row, a reference and a sum, float32 both. NotedBytes is that of the score without

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -185,7 +186,9 @@ var logProbs = Param{Name: "logprob", Kind: Pointer, Offset: 160, Size: 8, Eleme
 
 func TestLogProbs(t *testing.T) {
 	k := sample()
-	k.Params, k.Outputs, k.LogProbMode = append(append(k.Params, sums...), logProbs), append(k.Outputs, "lse", "logprob"), "raw"
+	noted := slices.Clone(sums)
+	noted[1].Shape = "batch x ctas x 4"
+	k.Params, k.Outputs, k.LogProbMode = append(append(k.Params, noted...), logProbs), append(k.Outputs, "lse", "logprob"), "raw"
 	require.NoError(t, k.Validate())
 	require.Equal(t, 12*16*132, k.PartialsBytes(16, 132), "beside the pair, a score")
 	k.Params[5].Access = "read"
@@ -231,15 +234,26 @@ func TestDecodeRefusesForeignText(t *testing.T) {
 // Each change makes one field that no kernel could have; the error names the field.
 func TestValidateNamesTheField(t *testing.T) {
 	for field, change := range map[string]func(*Kernel){
-		"schema":                       func(k *Kernel) { k.Schema = 2 },
-		"entry":                        func(k *Kernel) { k.Entry = "" },
-		"entry is \"../../x\"":         func(k *Kernel) { k.Entry = "../../x" },
-		"entry is \"9k\"":              func(k *Kernel) { k.Entry = "9k" },
-		"entry is \"kkkk":              func(k *Kernel) { k.Entry = strings.Repeat("k", 256) },
-		"target":                       func(k *Kernel) { k.Target = arch.Target{} },
-		"ptx_version":                  func(k *Kernel) { k.PTXVersion = arch.Version{} },
-		"ptx_sha256":                   func(k *Kernel) { k.PTXSHA256 = "00" },
-		"params is":                    func(k *Kernel) { k.Params = make([]Param, 97) },
+		"schema":               func(k *Kernel) { k.Schema = 2 },
+		"entry":                func(k *Kernel) { k.Entry = "" },
+		"entry is \"../../x\"": func(k *Kernel) { k.Entry = "../../x" },
+		"entry is \"9k\"":      func(k *Kernel) { k.Entry = "9k" },
+		"entry is \"kkkk":      func(k *Kernel) { k.Entry = strings.Repeat("k", 256) },
+		"target":               func(k *Kernel) { k.Target = arch.Target{} },
+		"ptx_version":          func(k *Kernel) { k.PTXVersion = arch.Version{} },
+		"ptx_sha256":           func(k *Kernel) { k.PTXSHA256 = "00" },
+		"params is":            func(k *Kernel) { k.Params = make([]Param, 97) },
+		"transform is \"none\"": func(k *Kernel) {
+			k.Transform, k.Params = "none", append(k.Params, Param{Name: "temperature", Kind: Pointer, Offset: 1024, Size: 8})
+		},
+		"shape of lse_partials": func(k *Kernel) {
+			k.Params, k.Outputs = append(k.Params, sums...), append(k.Outputs, "lse")
+			for i := range k.Params {
+				if k.Params[i].Name == Partials {
+					k.Params[i].Shape = "batch x ctas x 1"
+				}
+			}
+		},
 		"params[1].name":               func(k *Kernel) { k.Params[1].Name = "weights" },
 		"params[2].name":               func(k *Kernel) { k.Params[2].Name = "a b" },
 		"params[1].kind":               func(k *Kernel) { k.Params[1].Kind = "double" },

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fsgen/fsgen/arch"
 )
@@ -55,6 +56,9 @@ func (k *Kernel) Validate() error {
 	if err := k.validateOutputs(); err != nil {
 		return err
 	}
+	if err := k.validateUses(); err != nil {
+		return err
+	}
 	if err := k.validateTruncation(); err != nil {
 		return err
 	}
@@ -70,6 +74,26 @@ func (k *Kernel) Validate() error {
 		return err
 	}
 	return k.validateShape()
+}
+
+// validateUses holds the transform to the parameters that it would take, and the shape of the partial sums, from which their memory is
+// reckoned, to those that there are.
+func (k *Kernel) validateUses() error {
+	items := map[string]bool{}
+	for item := range strings.SplitSeq(k.Transform, ",") {
+		name, _, _ := strings.Cut(item, "=")
+		items[name] = true
+	}
+	for _, name := range []string{"temperature", "bias", "mask"} {
+		if k.Param(name) != nil && !items[name] {
+			return &Error{"transform", fmt.Sprintf("the kernel has a parameter %s, which none of this takes", name), fmt.Sprintf("%q", k.Transform)}
+		}
+	}
+	one, two := partialShapes(k.LogProbMode != "")
+	if p := k.Param(Partials); p != nil && p.Shape != one && p.Shape != two {
+		return &Error{"shape of " + Partials, fmt.Sprintf("want %q or %q", one, two), fmt.Sprintf("%q", p.Shape)}
+	}
+	return nil
 }
 
 // validateShard holds a kernel of a part of the vocabulary to what passes its records on.

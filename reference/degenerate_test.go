@@ -198,7 +198,7 @@ func testSmallTemperature(t *testing.T, c ir.Computation) {
 			}
 		}
 	}
-	r := withTemperature(computing(c, flat(1, []float32{3e38, 2e38, 1})), 3e38)
+	r := withTemperature(computing(c, flat(1, []float32{3e38, 2e38, 1})), ir.MaxTemperature)
 	require.Equal(t, ir.StatusOK, sample(t, r).Status[0])
 }
 

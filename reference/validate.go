@@ -1,10 +1,6 @@
 package reference
 
-import (
-	"math"
-
-	"github.com/fsgen/fsgen/ir"
-)
+import "github.com/fsgen/fsgen/ir"
 
 // Validate reports the first rule that the request breaks, as a *FieldError (or as ir's error for the shape and the
 // computation). Sample checks the same, except that it gives rows with a bad temperature, or another parameter out of its
@@ -15,7 +11,7 @@ func (r *Request) Validate() error {
 	}
 	for i, t := range r.Temperature {
 		if !validTemperature(t) {
-			return &FieldError{Field: "Temperature", Row: i, Rule: "a finite number, 0 or above", Value: t}
+			return &FieldError{Field: "Temperature", Row: i, Rule: "a number from 0 to 2^100", Value: t}
 		}
 	}
 	for slot := range r.slots() {
@@ -28,7 +24,7 @@ func (r *Request) Validate() error {
 	return nil
 }
 
-func validTemperature(t float32) bool { return t >= 0 && !math.IsInf(float64(t), 0) }
+func validTemperature(t float32) bool { return t >= 0 && t <= 0x1p100 }
 
 func (r *Request) validateLayout() error {
 	if r.Batch < 0 {

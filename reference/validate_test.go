@@ -64,7 +64,7 @@ func TestValidateNamesTheField(t *testing.T) {
 
 func TestFieldErrorText(t *testing.T) {
 	err := withTemperature(randomRequest(3, 100, 8), 1, -2, 1).Validate()
-	require.EqualError(t, err, "reference: Temperature[1] is -2: want a finite number, 0 or above")
+	require.EqualError(t, err, "reference: Temperature[1] is -2: want a number from 0 to 2^100")
 	r := randomRequest(3, 100, 8)
 	r.H = r.H[:20]
 	require.EqualError(t, r.Validate(), "reference: len(H) is 20: want at least 24: 3 rows of 8, 8 apart")

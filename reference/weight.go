@@ -19,7 +19,7 @@ func weightsAt(t, top float32, vocab int) weights {
 	if t == 0 {
 		t = 1
 	}
-	t = min(max(t, 0x1p-126), 0x1p126)
+	t = max(t, 0x1p-126)
 	log2e := math.Float32frombits(0x3FB8AA3B)
 	return weights{top: top, scale: float32(float32(1/t) * log2e), length: bits.Len(uint(vocab))}
 }

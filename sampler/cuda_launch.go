@@ -32,7 +32,7 @@ type DeviceArgs struct {
 	OneSeed, OnePosition bool
 	Draw, StreamTag      uint32
 
-	Temperature    uint64 // f32; a negative, NaN or infinite T fails its row
+	Temperature    uint64 // f32; a negative T, NaN, or one above ir.MaxTemperature fails its row
 	OneTemperature bool
 
 	Bias       uint64 // f32, [V] or [Batch, BiasStride]

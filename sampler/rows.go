@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/fsgen/fsgen/ir"
 )
@@ -261,8 +260,8 @@ func (b *batch) setTemperature(c ir.Computation, r Rows) error {
 		return err
 	}
 	for row, t := range r.Temperature {
-		if !(t >= 0) || math.IsInf(float64(t), 1) {
-			return &InputError{fmt.Sprintf("temperature of row %d", row), "want a finite number, 0 or more", t}
+		if err := ir.ValidTemperature(t); err != nil {
+			return &InputError{fmt.Sprintf("temperature of row %d", row), "want " + err.Error(), t}
 		}
 	}
 	if c.Sampler.Random() {

@@ -26,7 +26,7 @@ func filterRows(rng *rand.Rand, t ir.Truncation, n, vocab int, tempered bool) sa
 	for range n {
 		r.Seeds, r.Positions = append(r.Seeds, rng.Uint64()), append(r.Positions, rng.Uint64())
 		if tempered {
-			r.Temperature = append(r.Temperature, pick(0, 0.3, 0.7, 1, 1.3, 3, 3e38))
+			r.Temperature = append(r.Temperature, pick(0, 0.3, 0.7, 1, 1.3, 3, ir.MaxTemperature))
 		}
 		if t.TopK {
 			r.TopK = append(r.TopK, int32(pick(-1, 0, 1, 2, 5, 20, 40, float32(min(vocab-1, 1024)), float32(vocab), float32(vocab+7))))

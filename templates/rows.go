@@ -1,6 +1,8 @@
 package templates
 
 import (
+	"math"
+
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/ptx"
 )
@@ -260,7 +262,7 @@ func (c *samplers) raise(record ptx.B32, high ptx.B32, p ptx.Pred) {
 }
 
 // rowTemperature turns T into (alpha, tau): (1, T) up to 1, (1/T, 1) above. T = 0 so leaves the bare logits: greedy. A T
-// that is negative, NaN or infinite fails the row.
+// that is negative, NaN or above ir.MaxTemperature fails the row.
 func (c *samplers) rowTemperature(row ptx.B32, alpha, tau ptx.F32, high, low ptx.B32) {
 	f := c.f
 	t, bad, above := f.F32("temperature"), f.Pred("not_plain"), f.Pred("above_one")
@@ -268,7 +270,7 @@ func (c *samplers) rowTemperature(row ptx.B32, alpha, tau ptx.F32, high, low ptx
 	splitTemperature(f, t, above, alpha, tau)
 	bits := f.B32()
 	f.MovB32(bits, t)
-	f.SetpU32(ptx.GE, bad, bits, ptx.Imm(0x7F800000)) // +inf, NaN and everything with a sign
+	f.SetpU32(ptx.GT, bad, bits, ptx.Imm(int64(math.Float32bits(ir.MaxTemperature)))) // what is larger, NaN and everything with a sign
 	failed := f.Pred("bad_temperature")
 	f.SetpAndU32(ptx.NE, failed, bits, ptx.Imm(0x80000000), bad)
 	f.MovB32(high, ptx.Imm(keyFailed)).If(failed)

@@ -16,10 +16,9 @@ type weigher struct {
 	most   ptx.B64 // weight of the likeliest token
 }
 
-// Bounds of a temperature in a scale, and the octaves from which on every weight is 0 (ir.WeightScale, ir.Weight).
+// The least temperature in a scale, and the octaves from which on every weight is 0 (ir.WeightScale, ir.Weight).
 const (
 	minWeightTemperature = 0x1p-126
-	maxWeightTemperature = 0x1p126
 	minOctaves           = -64
 	weightBits           = 62
 )
@@ -36,10 +35,10 @@ func newWeigher(f *ptx.Func, top, temperature ptx.F32, vocab ptx.B32) *weigher {
 	return w
 }
 
-// boundTemperature holds a temperature to the bounds that it has in weights.
+// boundTemperature holds a temperature to the least that it may be in weights, and that of a row that fails to a number.
 func boundTemperature(f *ptx.Func, t ptx.F32) {
 	f.MaxF32(t, t, ptx.F32Imm(minWeightTemperature))
-	f.MinF32(t, t, ptx.F32Imm(maxWeightTemperature))
+	f.MinF32(t, t, ptx.F32Imm(ir.MaxTemperature))
 }
 
 // measure sets what depends on the size of the vocabulary.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -149,15 +147,8 @@ func (o *sampling) setTemperature(_ *env, in *opened, spec *sampler.Spec, rows *
 	}
 	spec.Chain.Temperature = true
 	var err error
-	rows.Temperature, err = float32Flag("--temperature", o.temperature, in.rows, validTemperature)
+	rows.Temperature, err = float32Flag("--temperature", o.temperature, in.rows, ir.ValidTemperature)
 	return err
-}
-
-func validTemperature(t float32) error {
-	if !(t >= 0) || math.IsInf(float64(t), 0) {
-		return errors.New("a finite number, 0 or more")
-	}
-	return nil
 }
 
 func (o *sampling) setBias(_ *env, in *opened, spec *sampler.Spec, rows *sampler.Rows) error {

@@ -14,6 +14,7 @@ func degenerate(r *run) []item {
 		{"signed zeros tie, the lowest id wins", "B5", signedZeros},
 		{"equal maxima, the lowest id wins", "B5", equalMaxima},
 		{"tiny temperatures", "B6", tinyTemperatures},
+		{"temperatures up to the largest", "B6", largeTemperatures},
 		{"T=0 in a mixed batch", "B8", mixedGreedy},
 		{"bad temperatures are refused", "B8", badTemperatures},
 		{"bad inputs are refused", "C10", badInputs},

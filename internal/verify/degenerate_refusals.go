@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
@@ -25,7 +26,7 @@ func refused(ctx context.Context, s *session, what string, hidden []uint16, rows
 func badTemperatures(ctx context.Context, p *probe) error {
 	pr := plant(p.noisy("temperature"), zeros(100)).repeat(3)
 	return p.with(ctx, pr, func(s *session) error {
-		for _, bad := range []float32{-1, -1e-30, nan32, inf32, -inf32} {
+		for _, bad := range []float32{-1, -1e-30, nan32, inf32, -inf32, math.MaxFloat32, math.Nextafter32(ir.MaxTemperature, inf32)} {
 			for _, temps := range [][]float32{{bad}, {1, bad, 1}, {0, 0, bad}} {
 				pr.rows.Temperature = temps
 				if err := refused(ctx, s, fmt.Sprintf("temperatures %v", temps), pr.hidden, pr.rows); err != nil {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/sampler"
 )
 
@@ -100,6 +101,31 @@ func tinyTemperatures(ctx context.Context, p *probe) error {
 		err = expect(got, slices.Repeat([]want{ok(0)}, 64)...)
 	}
 	return err
+}
+
+// largeTemperatures divides logits that are further apart than float32 reaches, with filters that see them divided and others that do not.
+func largeTemperatures(ctx context.Context, p *probe) error {
+	temps := []float32{2, 1e10, 1e30, 0x1p99, ir.MaxTemperature, ir.MaxTemperature}
+	for _, levels := range [][]float32{{3e38, -3e38, 0, 1e31}, {-3e38, -3.3e38}, {1e30, -1e30, 0}, {1e32, 0}} {
+		for _, filters := range []string{"", "top-p", "top-k,top-p,temperature-last"} {
+			pr := plant(sampler.Spec{Chain: ir.Chain{Temperature: true}, Score: true}, slices.Repeat(levels, 500/len(levels)))
+			if filters != "" {
+				pr.spec = truncated("temperature", filters)
+			}
+			pr.spec.LogSumExp = true
+			pr = pr.repeat(len(temps)).at(temps...)
+			if pr.spec.Truncation.TopP {
+				pr.rows.TopP = []float32{0.3}
+			}
+			if pr.spec.Truncation.TopK {
+				pr.rows.TopK = []int32{200}
+			}
+			if _, err := p.verify(ctx, pr); err != nil {
+				return fmt.Errorf("%v, filters %q: %w", levels, filters, err)
+			}
+		}
+	}
+	return nil
 }
 
 func mixedGreedy(ctx context.Context, p *probe) error {
