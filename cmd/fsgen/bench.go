@@ -30,11 +30,9 @@ var benchCommand = &command{
 type benching struct {
 	target
 	ranks
-	batch, peers, transform, sampler, weights, device, format, out string
-	launch                                                         string
-	replays                                                        int
-	logProbs, truncation                                           string
-	logSumExp                                                      bool
+	computed
+	batch, peers, weights, device, format, out, launch string
+	replays                                            int
 }
 
 func setupBench(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -43,11 +41,7 @@ func setupBench(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	o.ranks.flags(f, false)
 	f.StringVar(&o.batch, "batch", "1,8,16,32,64,128,256", "batch sizes")
 	f.StringVar(&o.peers, "peers", "cublas", "what to run beside fsgen: cublas (the logits alone), or none")
-	f.StringVar(&o.transform, "transform", "temperature", "transform chain, as for emit")
-	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
-	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
-	f.StringVar(&o.logProbs, "logprobs", "", logProbsUsage)
-	f.StringVar(&o.truncation, "truncation", "", fmt.Sprintf("%s; timed at k = %d, p = %v, min-p = %v", truncationUsage, bench.TopK, bench.TopP, bench.MinP))
+	o.computed.flags(f, chainUsage, fmt.Sprintf("%s; timed at k = %d, p = %v, min-p = %v", truncationUsage, bench.TopK, bench.TopP, bench.MinP))
 	f.StringVar(&o.weights, "weights", bench.RowMajor, "layouts of the weights, each timed: "+strings.Join(bench.LayoutNames, ", "))
 	f.StringVar(&o.launch, "launch", "both", "how to launch kernels of ours: overlap (beside the end of the one before, as plans do), serial, or both")
 	f.StringVar(&o.device, "device", "cuda", "cuda or cuda:N")
@@ -146,23 +140,10 @@ func (o *benching) config(e *env) (bench.Config, error) {
 		return cfg, err
 	}
 	cfg.Shape, cfg.Model = shape, o.name(shape)
-	chain, err := ir.ParseChain(o.transform)
-	if err != nil {
-		return cfg, usagef("--transform: %s", reason(err))
-	}
-	kind, err := parseSampler(o.sampler)
-	if err != nil {
+	if cfg.Computation, err = o.computation(); err != nil {
 		return cfg, err
 	}
-	mode, err := parseLogProbs(o.logProbs)
-	if err != nil {
-		return cfg, err
-	}
-	truncation, err := parseTruncation(o.truncation)
-	if err != nil {
-		return cfg, err
-	}
-	cfg.Computation = ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Truncation: truncation, LogSumExp: o.logSumExp, LogProb: mode}
+	cfg.Computation.Chain = withOwn(e, cfg.Computation.Chain, own)
 	if cfg.Batches, err = parseBatches(o.batch); err != nil {
 		return cfg, err
 	}

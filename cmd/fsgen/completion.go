@@ -87,6 +87,8 @@ func flagValues() []flagValue {
 		{"tiles", "--model", modelNames()},
 		{"tiles", "--weights", strings.Join(bench.LayoutNames, " ")},
 		{"emit", "--weights", strings.Join(bench.LayoutNames, " ")},
+		{"emit", "--draws", "with-replacement without-replacement"},
+		{"tiles", "--draws", "with-replacement without-replacement"},
 		{"", "--layout", strings.Join(bench.LayoutNames, " ")},
 		{"tune", "--device", "cuda"},
 		{"", "--device", "auto cpu cuda sim:" + strings.ReplaceAll(archNames(), " ", " sim:")},

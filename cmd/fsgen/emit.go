@@ -33,10 +33,10 @@ var emitCommand = &command{
 // emission is what emit was asked for.
 type emission struct {
 	target
-	archs, batch, transform, sampler, weights, tensorMap, tile, format, out string
-	logProbs, truncation, draws, shard                                      string
-	score, logSumExp, slots, further, listed, rank                          bool
-	topLogProbs                                                             int
+	computed
+	archs, batch, weights, tensorMap, tile, format, out, shard string
+	score, slots, further, listed, rank                        bool
+	topLogProbs                                                int
 }
 
 func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -44,19 +44,15 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.archs, "arch", "sm_90", "architectures, as in sm_90,sm_100")
 	o.target.flags(f)
 	f.StringVar(&o.batch, "batch", "1", "batch sizes to choose tiles for, as in 1,16,64")
-	f.StringVar(&o.transform, "transform", "temperature", "scale=F, softcap=F, bias, bias=rows, bias=sparse, penalties, bias-last, ids, mask, temperature, or none")
-	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
+	o.computed.flags(f, "scale=F, softcap=F, bias, bias=rows, bias=sparse, penalties, bias-last, ids, mask, temperature, or none", truncationUsage)
 	f.StringVar(&o.weights, "weights", string(manifest.RowMajor), "layout of the weights: rowmajor or packed")
 	f.StringVar(&o.tensorMap, "tensormap", string(templates.ByParam),
 		"tensor maps by value among the parameters (param), or pointers to them in global memory (global)")
 	f.BoolVar(&o.score, "score", false, "write the winning scores too")
-	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
-	f.StringVar(&o.logProbs, "logprobs", "", logProbsUsage)
 	f.IntVar(&o.topLogProbs, "top-logprobs", 0, fmt.Sprintf("find that many likeliest tokens too, up to %d, by a second kernel (needs --logprobs)", ir.MaxTopN))
 	f.BoolVar(&o.listed, "logprob-ids", false, "give the log-probabilities of lists of ids too, by a second kernel (needs --logprobs)")
 	f.BoolVar(&o.rank, "rank", false, "leave what the ranks of the tokens take, and write beside each kernel that which counts them (needs --logprobs)")
-	f.StringVar(&o.truncation, "truncation", "", truncationUsage)
-	f.StringVar(&o.draws, "draws", "", "rows may draw several tokens: with-replacement or without-replacement")
+	f.StringVar(&o.draws, "draws", "", drawsUsage)
 	f.BoolVar(&o.slots, "slots", false, "rows take their parameters from the places that an array of slots names")
 	f.BoolVar(&o.further, "further", false, "write beside each kernel that of its further passes (needs --truncation or --draws)")
 	f.StringVar(&o.shard, "shard", "", "have a part of the vocabulary: exchange (ranks join what they found by themselves) or records (a second kernel joins them)")
@@ -133,14 +129,6 @@ func (o *emission) artifacts(e *env) ([]*gen.Artifact, error) {
 }
 
 func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request, error) {
-	chain, err := ir.ParseChain(o.transform)
-	if err != nil {
-		return nil, usagef("--transform: %s", reason(err))
-	}
-	kind, err := parseSampler(o.sampler)
-	if err != nil {
-		return nil, err
-	}
 	batches, err := parseBatches(o.batch)
 	if err != nil {
 		return nil, err
@@ -157,32 +145,9 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 	if err != nil {
 		return nil, err
 	}
-	mode, err := parseLogProbs(o.logProbs)
+	c, err := o.computation(e, own)
 	if err != nil {
 		return nil, err
-	}
-	if err := o.checkReports(mode); err != nil {
-		return nil, err
-	}
-	truncation, err := parseTruncation(o.truncation)
-	if err != nil {
-		return nil, err
-	}
-	draws, most, err := parseDraws(o.draws)
-	if err != nil {
-		return nil, err
-	}
-	shard, err := ir.ParseShard(o.shard)
-	if err != nil {
-		return nil, usagef("--shard: %s", reason(err))
-	}
-	c := ir.Computation{Chain: withOwn(e, chain, own), Sampler: kind, Truncation: truncation, Score: o.score, LogSumExp: o.logSumExp, LogProb: mode,
-		Draws: draws, Shard: shard, MaxDraws: most, TopN: o.topLogProbs, Listed: o.listed, Rank: o.rank, Slots: o.slots}
-	if err := c.Validate(); err != nil {
-		return nil, usagef("emit: %s", reason(err))
-	}
-	if o.further && !c.Collects() {
-		return nil, usagef("--further needs --truncation or --draws: other kernels make one pass")
 	}
 	var out []gen.Request
 	for _, a := range archs {
@@ -200,6 +165,28 @@ func (o *emission) requests(e *env, shape ir.Shape, own ir.Chain) ([]gen.Request
 		}
 	}
 	return out, nil
+}
+
+// computation is what the kernels compute, with what the model does to its logits.
+func (o *emission) computation(e *env, own ir.Chain) (ir.Computation, error) {
+	c, err := o.computed.computation()
+	if err != nil {
+		return c, err
+	}
+	if err := o.checkReports(c.LogProb); err != nil {
+		return c, err
+	}
+	if c.Shard, err = ir.ParseShard(o.shard); err != nil {
+		return c, usagef("--shard: %s", reason(err))
+	}
+	c.Chain, c.Score, c.TopN, c.Listed, c.Rank, c.Slots = withOwn(e, c.Chain, own), o.score, o.topLogProbs, o.listed, o.rank, o.slots
+	if err := c.Validate(); err != nil {
+		return c, usagef("emit: %s", reason(err))
+	}
+	if o.further && !c.Collects() {
+		return c, usagef("--further needs --truncation or --draws: other kernels make one pass")
+	}
+	return c, nil
 }
 
 // checkReports holds what is asked for beside the tokens' log-probabilities to a mode, and to what there can be.

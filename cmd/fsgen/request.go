@@ -77,9 +77,45 @@ func lookupModel(name string) (model.Preset, error) {
 const (
 	samplerUsage    = "gumbel, grouped (blocks of 16 tokens, then a token: the same distribution) or greedy"
 	logProbsUsage   = "write the tokens' log-probabilities: raw (the model's), temperature, or processed (what is drawn from)"
+	chainUsage      = "transform chain, as for emit"
+	drawsUsage      = "rows may draw several tokens: with-replacement or without-replacement"
 	truncationUsage = "rows narrow the tokens that may be drawn: some of top-k, top-p and min-p, and temperature-last (filters see T = 1)"
 	logSumExpUsage  = "write the log-sum-exp of z/T of every row too"
 )
+
+// computed is what the kernels of a command compute.
+type computed struct {
+	transform, sampler, logProbs, truncation, draws string
+	logSumExp                                       bool
+}
+
+// flags defines those of every such command; --draws is left to those that know of draws.
+func (o *computed) flags(f *pflag.FlagSet, transformUsage, truncationUsage string) {
+	f.StringVar(&o.transform, "transform", "temperature", transformUsage)
+	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
+	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
+	f.StringVar(&o.logProbs, "logprobs", "", logProbsUsage)
+	f.StringVar(&o.truncation, "truncation", "", truncationUsage)
+}
+
+// computation is what these name, without what a model does to its logits.
+func (o *computed) computation() (c ir.Computation, err error) {
+	if c.Chain, err = ir.ParseChain(o.transform); err != nil {
+		return c, usagef("--transform: %s", reason(err))
+	}
+	if c.Sampler, err = parseSampler(o.sampler); err != nil {
+		return c, err
+	}
+	if c.LogProb, err = parseLogProbs(o.logProbs); err != nil {
+		return c, err
+	}
+	if c.Truncation, err = parseTruncation(o.truncation); err != nil {
+		return c, err
+	}
+	c.LogSumExp = o.logSumExp
+	c.Draws, c.MaxDraws, err = parseDraws(o.draws)
+	return c, err
+}
 
 // parseSampler reads --sampler.
 func parseSampler(name string) (ir.Sampler, error) {

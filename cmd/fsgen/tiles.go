@@ -10,7 +10,6 @@ import (
 
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/internal/bench"
-	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/templates"
 	"github.com/fsgen/fsgen/tiling"
@@ -18,16 +17,16 @@ import (
 
 var tilesCommand = &command{
 	name: "tiles", args: "--arch ARCH --batch N", short: "list the tiles for a batch size with the resources of each and what it may take (b: the cluster splits the batch, p: ping-pong; registers: the limit of a thread that samples)",
-	examples: "  fsgen tiles --arch sm_100 --batch 64\n  fsgen tiles --model qwen3-8b --weights packed --batch 256\n",
+	examples: "  fsgen tiles --arch sm_100 --batch 64\n  fsgen tiles --model qwen3-8b --weights packed --batch 256\n  fsgen tiles --model qwen3-8b --batch 64 --draws with-replacement\n",
 	setup:    setupTiles,
 }
 
 // tilesRequest says of which computation the tiles are, and for what work.
 type tilesRequest struct {
 	target
-	arch, transform, sampler, weights string
-	batch                             int
-	logSumExp                         bool
+	computed
+	arch, weights string
+	batch         int
 }
 
 func setupTiles(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -35,9 +34,8 @@ func setupTiles(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	o.target.flags(f)
 	f.StringVar(&o.arch, "arch", "sm_90", "architecture")
 	f.IntVar(&o.batch, "batch", 16, "batch size")
-	f.StringVar(&o.transform, "transform", "temperature", "transform chain, as for emit")
-	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
-	f.BoolVar(&o.logSumExp, "logsumexp", false, "of kernels that write the log-sum-exp too")
+	o.computed.flags(f, chainUsage, truncationUsage)
+	f.StringVar(&o.draws, "draws", "", drawsUsage)
 	f.StringVar(&o.weights, "weights", bench.RowMajor, "layout of the weights")
 	return func(_ context.Context, e *env, args []string) error {
 		if err := noArgs("tiles", args); err != nil {
@@ -53,15 +51,12 @@ func (o *tilesRequest) run(e *env) error {
 	if err != nil {
 		return usagef("--arch: %s", reason(err))
 	}
-	c := ir.Computation{LogSumExp: o.logSumExp}
-	if c.Sampler, err = parseSampler(o.sampler); err != nil {
+	c, err := o.computation()
+	if err != nil {
 		return err
 	}
-	if c.Chain, err = ir.ParseChain(o.transform); err != nil {
-		return usagef("--transform: %s", reason(err))
-	}
 	if err := templates.Supports(c); err != nil {
-		return usagef("--transform: %s", reason(err))
+		return usagef("tiles: %s", reason(err))
 	}
 	w, err := o.work()
 	if err != nil {
