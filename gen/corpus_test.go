@@ -231,6 +231,22 @@ func combinations() (out []ir.Computation) {
 	return out
 }
 
+// usualCorpus is what requests ask for beside a token, at every default tile with packed weights: there the fewest registers are left over.
+var usualCorpus = sync.OnceValues(func() (corpus, error) {
+	var rs []Request
+	for _, more := range []ir.Computation{
+		{LogSumExp: true}, {LogProb: ir.RawLogProb}, {LogProb: ir.TemperatureLogProb}, {LogProb: ir.RawLogProb, TopN: ir.MaxTopN},
+		{Draws: ir.WithReplacement, MaxDraws: 8}, {Draws: ir.WithoutReplacement, MaxDraws: 8}, {Truncation: ir.Truncation{TopK: true, TopP: true}},
+	} {
+		more.Sampler, more.Chain = ir.Gumbel, ir.Chain{Temperature: true}
+		for _, batch := range tiling.Widths(arch.SM90, 256) {
+			rs = append(rs, Request{Arch: arch.SM90, Computation: more, Shape: ir.Shape{Vocab: 1000, Hidden: 64}, Batch: batch,
+				Options: templates.Options{Weights: manifest.Packed}})
+		}
+	}
+	return emit(rs)
+})
+
 // extrasCorpus is the kernels of what else a computation may ask for: the modes of log-probabilities in turn and slots at the
 // default tiles, where what is added up is compared too and where it is not, and where registers are fewest.
 var extrasCorpus = sync.OnceValues(func() (corpus, error) {
@@ -435,7 +451,7 @@ var editCorpus = sync.OnceValues(func() (corpus, error) {
 // everything is all the variants that the tests look at, in a fixed order; in short mode those of some models.
 func everything(t testing.TB) []variant {
 	t.Helper()
-	all, parts := corpus{}, []func() (corpus, error){presetCorpus, tileCorpus, flagCorpus, extrasCorpus, truncationCorpus, drawsCorpus, editCorpus, shardCorpus}
+	all, parts := corpus{}, []func() (corpus, error){presetCorpus, tileCorpus, flagCorpus, usualCorpus, extrasCorpus, truncationCorpus, drawsCorpus, editCorpus, shardCorpus}
 	if testing.Short() {
 		parts = parts[:1]
 	}
