@@ -467,18 +467,21 @@ func (k *Kernel) PartialsBytes(batch, ctas int) int {
 	if p == nil {
 		return 0
 	}
-	bytes := PartialBytes(k.LogProbMode != "")
-	if _, two := partialShapes(k.LogProbMode != ""); p.Shape == two {
-		bytes = (bytes+7)&^7 + PairBytes // a second distribution is added up too, behind the first
+	logProb := k.LogProbMode != ""
+	bytes := PartialBytes(logProb)
+	if p.Shape == PartialsShape(logProb, true) {
+		bytes = SecondPartials(logProb) + PairBytes
 	}
 	return bytes * batch * ctas
 }
 
-// partialShapes are those of the partial sums of one distribution, and of two.
-func partialShapes(logProb bool) (one, two string) {
-	bytes := (PartialBytes(logProb) + 7) &^ 7
-	shape := func(bytes int) string { return fmt.Sprintf("batch x ctas x %d", bytes/4) }
-	return shape(bytes), shape(bytes + PairBytes)
+// PartialsShape is the shape of the partial sums of one distribution, or of two.
+func PartialsShape(logProb, two bool) string {
+	bytes := SecondPartials(logProb)
+	if two {
+		bytes += PairBytes
+	}
+	return fmt.Sprintf("batch x ctas x %d", bytes/4)
 }
 
 // PairBytes is the size of one CTA's partial sum of a row, a reference and a sum, float32 both. NotedBytes is that of the score without
@@ -495,6 +498,9 @@ func PartialBytes(logProb bool) int {
 	}
 	return PairBytes
 }
+
+// SecondPartials is where a second distribution that is added up lies, behind what a CTA leaves of a row in the first: at a multiple of 8.
+func SecondPartials(logProb bool) int { return (PartialBytes(logProb) + 7) &^ 7 }
 
 // Parameters that point into the workspace of a launch.
 const (

@@ -89,7 +89,7 @@ func (k *Kernel) validateUses() error {
 			return &Error{"transform", fmt.Sprintf("the kernel has a parameter %s, which none of this takes", name), fmt.Sprintf("%q", k.Transform)}
 		}
 	}
-	one, two := partialShapes(k.LogProbMode != "")
+	one, two := PartialsShape(k.LogProbMode != "", false), PartialsShape(k.LogProbMode != "", true)
 	if p := k.Param(Partials); p != nil && p.Shape != one && p.Shape != two {
 		return &Error{"shape of " + Partials, fmt.Sprintf("want %q or %q", one, two), fmt.Sprintf("%q", p.Shape)}
 	}

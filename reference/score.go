@@ -31,7 +31,7 @@ func (r *Request) row(b int) row {
 	w := row{chain: c.Chain, greedy: !c.Sampler.Random(), t: 1, noSkip: r.NoSkip, weighs: c.LogSumExp, params: r.params(slot)}
 	if c.Chain.Temperature {
 		w.t = ofSlot(r.Temperature, slot)
-		w.badT = !validTemperature(w.t)
+		w.badT = ir.ValidTemperature(w.t) != nil
 	}
 	w.alpha, w.tau = coefficients(w.t)
 	w.greedy = w.greedy || w.t == 0

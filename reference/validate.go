@@ -10,7 +10,7 @@ func (r *Request) Validate() error {
 		return err
 	}
 	for i, t := range r.Temperature {
-		if !validTemperature(t) {
+		if ir.ValidTemperature(t) != nil {
 			return &FieldError{Field: "Temperature", Row: i, Rule: "a number from 0 to 2^100", Value: t}
 		}
 	}
@@ -23,8 +23,6 @@ func (r *Request) Validate() error {
 	}
 	return nil
 }
-
-func validTemperature(t float32) bool { return t >= 0 && t <= 0x1p100 }
 
 func (r *Request) validateLayout() error {
 	if r.Batch < 0 {

@@ -1,8 +1,6 @@
 package templates
 
 import (
-	"fmt"
-
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/ptx"
@@ -217,14 +215,12 @@ func (s *params) addPartials(c ir.Computation) {
 	if !c.AddsUp() {
 		return
 	}
-	words, element := partialBytes(c)/4, "f32"
+	element := "f32"
 	if c.LogProb != ir.NoLogProb {
 		element = "u32"
 	}
-	if _, two := c.SecondSum(); two {
-		words += 2
-	}
-	s.partials = s.pointer(ParamPartials, element, fmt.Sprintf("batch x ctas x %d", words), "scratch")
+	_, two := c.SecondSum()
+	s.partials = s.pointer(ParamPartials, element, manifest.PartialsShape(c.LogProb != ir.NoLogProb, two), "scratch")
 }
 
 // addReports declares what the kernel leaves for the stages that report of rows.

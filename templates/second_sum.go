@@ -21,7 +21,7 @@ func (c *samplers) second() *samplers {
 	k, plan, sig, s := *c.skeleton, *c.plan, *c.sig, *c
 	plan.Storage.Sums, plan.Storage.Scales = plan.Storage.SecondSums, plan.Storage.SecondScales
 	sig.masses = sig.secondMasses
-	k.behind = partialBytes(c.whole)
+	k.behind = manifest.SecondPartials(c.whole.LogProb != ir.NoLogProb)
 	k.plan, k.sig, k.whole, k.c = &plan, &sig, whole, whole
 	k.c.Chain = c.c.Chain
 	k.sum = newSumGraphs(k.c, k.addedUp())
@@ -34,11 +34,6 @@ func (c *samplers) eachSecond(body func(s *samplers)) {
 	if s := c.second(); s != nil {
 		body(s)
 	}
-}
-
-// partialBytes is what a CTA leaves of a row in the first distribution, rounded up to a multiple of 8.
-func partialBytes(c ir.Computation) int {
-	return (manifest.PartialBytes(c.LogProb != ir.NoLogProb) + 7) &^ 7
 }
 
 // tellsLogSum reports whether the log-sum-exp is that of the distribution at hand.

@@ -36,9 +36,10 @@ const allModels = "all"
 // tuning is what tune was asked for.
 type tuning struct {
 	target
-	batch, transform, sampler, weights, device, export string
-	score, logSumExp, force, exhaustive                bool
-	tp                                                 int
+	computed
+	batch, weights, device, export string
+	score, force, exhaustive       bool
+	tp                             int
 }
 
 func setupTune(f *pflag.FlagSet) func(context.Context, *env, []string) error {
@@ -46,7 +47,7 @@ func setupTune(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	o.target.flags(f)
 	f.Lookup("model").Usage = "preset (fsgen models), directory of a Hugging Face checkpoint, or all: every preset"
 	f.StringVar(&o.batch, "batch", "", "batch sizes to tune for, as in 1,16,64 (all of them if left out)")
-	f.StringVar(&o.transform, "transform", "temperature", "transform chain, as for emit")
+	f.StringVar(&o.transform, "transform", "temperature", chainUsage)
 	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
 	f.BoolVar(&o.score, "score", false, "tune the kernels that write the winning scores too")
 	f.BoolVar(&o.logSumExp, "logsumexp", false, "tune the kernels that write the log-sum-exp too")
@@ -168,10 +169,7 @@ func (o *tuning) base() (c tune.Config, err error) {
 	if o.changed("tp") && o.tp < 1 {
 		return c, usagef("--tp is %d: want 1 or more", o.tp)
 	}
-	if c.Computation.Chain, err = ir.ParseChain(o.transform); err != nil {
-		return c, usagef("--transform: %s", reason(err))
-	}
-	if c.Computation.Sampler, err = parseSampler(o.sampler); err != nil {
+	if c.Computation, err = o.computation(); err != nil {
 		return c, err
 	}
 	layout, err := manifest.ParseLayout(o.weights)
@@ -183,7 +181,7 @@ func (o *tuning) base() (c tune.Config, err error) {
 			return c, err
 		}
 	}
-	c.Computation.Score, c.Computation.LogSumExp, c.Layout = o.score, o.logSumExp, layout
+	c.Computation.Score, c.Layout = o.score, layout
 	c.Exhaustive = o.exhaustive
 	return c, nil
 }
