@@ -182,8 +182,10 @@ func TestGPUGroupSoak(t *testing.T) {
 		}
 		tokens := make([][]byte, n)
 		var all errgroup.Group
-		for i, r := range ranks {
+		for _, r := range ranks { // before any waits for another: the stream of copies may share its queue to the GPU
 			require.NoError(t, r.step(uint64(done)))
+		}
+		for i, r := range ranks {
 			all.Go(func() error {
 				for range looks {
 					time.Sleep(skew())

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fsgen/fsgen/driver"
 	"github.com/fsgen/fsgen/internal/closing"
@@ -16,8 +17,10 @@ import (
 	"github.com/fsgen/fsgen/sampler"
 )
 
-// rankLaunches is the launches of one graph.
-const rankLaunches = 20
+const (
+	rankLaunches = 20                     // of one graph
+	settling     = 500 * time.Millisecond // GPUs that were idle take a quarter of a second to run at full speed
+)
 
 // lane is one rank's launches, on a stream of its device.
 type lane struct {
@@ -144,16 +147,17 @@ func aloneLanes(ctx context.Context, s *closing.Scope, cfg RanksConfig, head *sa
 	return newLanes(s, cfg, []string{device}, []*sampler.Launcher{l}, spec.MaxBatch)
 }
 
-// inTurns replays the lanes of each kind in turns, and returns their medians.
+// inTurns replays the lanes of each kind in turns, and returns their medians. Nothing counts before the clocks have settled.
 func inTurns(ctx context.Context, replays int, kinds [][]*lane) ([]float64, error) {
 	times := make([][]float64, len(kinds))
-	for round := range replays + 3 {
+	for begin := time.Now(); len(times[0]) < replays; {
+		counts := time.Since(begin) >= settling
 		for i, lanes := range kinds {
 			micros, err := replay(ctx, lanes)
 			if err != nil {
 				return nil, err
 			}
-			if round >= 3 { // clocks settle before anything counts
+			if counts {
 				times[i] = append(times[i], micros)
 			}
 		}

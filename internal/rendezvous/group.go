@@ -26,7 +26,7 @@ type Group struct {
 	stall   time.Duration // how long a rank may read nothing
 	readers sync.WaitGroup
 	full    chan struct{} // closed when all members are known
-	done    chan struct{} // closed when the group has ended
+	done    chan struct{} // closed when the group has ended and the others have been told
 
 	operation sync.Mutex // held by the operation in flight
 	passing   sync.Mutex // held by who passes something on, so that all see it before whatever follows, an ending above all
@@ -69,7 +69,7 @@ func (g *Group) Members() []Member {
 	return list
 }
 
-// Done is closed when the group has ended, for whatever reason; Err says which.
+// Done is closed when the group has ended, for whatever reason, and the other ranks have been told; Err says which.
 func (g *Group) Done() <-chan struct{} { return g.done }
 
 // Err returns why the group has ended: a *LostError, *LeftError, *MissingError, *MismatchError, *ProtocolError, or ErrClosed;
@@ -99,16 +99,18 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// end ends the group with an error, unless it has ended, and tells the others.
+// end ends the group with an error, unless it has ended, and tells the others. Whoever waits here hears of it after them: a process
+// may exit on that, and must not be what they lose first.
 func (g *Group) end(err error) {
 	g.mu.Lock()
 	if g.err != nil {
 		g.mu.Unlock()
+		<-g.done
 		return
 	}
 	g.err = err
 	g.mu.Unlock()
-	close(g.done)
+	defer close(g.done)
 	g.passing.Lock()
 	defer g.passing.Unlock()
 	conns := g.others(nil)

@@ -65,6 +65,7 @@ func (g *Group) exchange(ctx context.Context, op operation, blob []byte) ([][]by
 	g.operation.Lock()
 	defer g.operation.Unlock()
 	if err := g.Err(); err != nil {
+		<-g.done
 		return nil, err
 	}
 	g.mu.Lock()

@@ -368,6 +368,23 @@ func TestLostRank(t *testing.T) {
 	}
 }
 
+// A rank that exits as soon as it hears that another died is not what the rest lose.
+func TestLostRankIsNamedByThoseWhoExit(t *testing.T) {
+	clean(t)
+	for range 200 {
+		groups := join(t, 3, nil)
+		require.NoError(t, groups[1].conns[0].Close())
+		<-groups[0].Done()
+		_ = groups[0].conns[2].Close() // as the end of the process does
+		var lost *LostError
+		require.ErrorAs(t, groups[2].Barrier(t.Context()), &lost)
+		require.Equal(t, 1, lost.Rank)
+		for _, g := range groups {
+			require.NoError(t, g.Close())
+		}
+	}
+}
+
 func TestRanksThatDoNotAgree(t *testing.T) {
 	clean(t)
 	for what, change := range map[string]func(*Config){
@@ -680,8 +697,10 @@ func TestNothingOvertakes(t *testing.T) {
 
 	groups[0].passing.Lock()
 	wg.Go(func() { assert.NoError(t, groups[1].Close()) })
-	<-groups[0].Done()
+	require.Eventually(t, func() bool { return groups[0].Err() != nil }, 5*time.Second, time.Millisecond)
 	select {
+	case <-groups[0].Done():
+		t.Error("the group was done before others were told")
 	case <-groups[2].Done():
 		t.Error("the end went on meanwhile")
 	case <-time.After(30 * time.Millisecond):
