@@ -79,13 +79,7 @@ func cacheRemove(e *env, c *cache.Cache, prefix string) error {
 
 func printEntries(e *env, entries []cache.Entry) error {
 	if e.json {
-		enc := json.NewEncoder(e.stdout)
-		for _, x := range entries {
-			if err := enc.Encode(x); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printLines(e, entries)
 	}
 	w := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
 	for _, x := range entries {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -120,7 +119,7 @@ func findPTXAS(ctx context.Context) finding {
 
 func printFindings(e *env, findings []finding) error {
 	if e.json {
-		return json.NewEncoder(e.stdout).Encode(findings)
+		return printLines(e, findings)
 	}
 	w := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
 	for _, f := range findings {

@@ -52,7 +52,7 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.IntVar(&o.topLogProbs, "top-logprobs", 0, fmt.Sprintf("find that many likeliest tokens too, up to %d, by a second kernel (needs --logprobs)", ir.MaxTopN))
 	f.BoolVar(&o.listed, "logprob-ids", false, "give the log-probabilities of lists of ids too, by a second kernel (needs --logprobs)")
 	f.BoolVar(&o.rank, "rank", false, "leave what the ranks of the tokens take, and write beside each kernel that which counts them (needs --logprobs)")
-	f.StringVar(&o.draws, "draws", "", drawsUsage)
+	o.drawsFlag(f)
 	f.BoolVar(&o.slots, "slots", false, "rows take their parameters from the places that an array of slots names")
 	f.BoolVar(&o.further, "further", false, "write beside each kernel that of its further passes (needs --truncation or --draws)")
 	f.StringVar(&o.shard, "shard", "", "have a part of the vocabulary: exchange (ranks join what they found by themselves) or records (a second kernel joins them)")

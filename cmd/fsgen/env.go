@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -89,3 +90,14 @@ func withoutPackage(text string) string {
 
 // trimmed is an error as people read it: one line, without the name of a package.
 func trimmed(err error) string { return withoutPackage(oneLine(err)) }
+
+// printLines prints JSON, an object a line.
+func printLines[T any](e *env, list []T) error {
+	enc := json.NewEncoder(e.stdout)
+	for _, x := range list {
+		if err := enc.Encode(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -161,7 +161,7 @@ func (c *command) flagSet(e *env) (*pflag.FlagSet, func(context.Context, *env, [
 	flags.SortFlags = false
 	runner := c.setup(flags)
 	if !c.noJSON {
-		flags.BoolVar(&e.json, "json", false, "print JSON")
+		flags.BoolVar(&e.json, "json", false, "print JSON, a line for each of several")
 	}
 	return flags, runner
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -40,14 +39,12 @@ func runModels(_ context.Context, e *env, args []string) error {
 }
 
 func modelsJSON(e *env, list []model.Preset) error {
-	enc := json.NewEncoder(e.stdout)
+	var lines []map[string]any
 	for _, p := range list {
-		if err := enc.Encode(map[string]any{"name": p.Name, "vocab": p.V, "hidden": p.D, "tied": p.Tied, "scale": p.Scale,
-			"softcap": p.Softcap, "repositories": p.Repos, "note": p.Note}); err != nil {
-			return err
-		}
+		lines = append(lines, map[string]any{"name": p.Name, "vocab": p.V, "hidden": p.D, "tied": p.Tied, "scale": p.Scale,
+			"softcap": p.Softcap, "repositories": p.Repos, "note": p.Note})
 	}
-	return nil
+	return printLines(e, lines)
 }
 
 func modelsTable(e *env, list []model.Preset) error {

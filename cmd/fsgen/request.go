@@ -78,7 +78,6 @@ const (
 	samplerUsage    = "gumbel, grouped (blocks of 16 tokens, then a token: the same distribution) or greedy"
 	logProbsUsage   = "write the tokens' log-probabilities: raw (the model's), temperature, or processed (what is drawn from)"
 	chainUsage      = "transform chain, as for emit"
-	drawsUsage      = "rows may draw several tokens: with-replacement or without-replacement"
 	truncationUsage = "rows narrow the tokens that may be drawn: some of top-k, top-p and min-p, and temperature-last (filters see T = 1)"
 	logSumExpUsage  = "write the log-sum-exp of z/T of every row too"
 )
@@ -89,13 +88,18 @@ type computed struct {
 	logSumExp                                       bool
 }
 
-// flags defines those of every such command; --draws is left to those that know of draws.
+// flags defines those of every such command.
 func (o *computed) flags(f *pflag.FlagSet, transformUsage, truncationUsage string) {
 	f.StringVar(&o.transform, "transform", "temperature", transformUsage)
 	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
 	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
 	f.StringVar(&o.logProbs, "logprobs", "", logProbsUsage)
 	f.StringVar(&o.truncation, "truncation", "", truncationUsage)
+}
+
+// drawsFlag defines the kind of draws, for commands that know of them.
+func (o *computed) drawsFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.draws, "draws", "", "rows may draw several tokens: with-replacement or without-replacement")
 }
 
 // computation is what these name, without what a model does to its logits.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"text/tabwriter"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/internal/bench"
+	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/templates"
 	"github.com/fsgen/fsgen/tiling"
@@ -35,7 +35,7 @@ func setupTiles(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.StringVar(&o.arch, "arch", "sm_90", "architecture")
 	f.IntVar(&o.batch, "batch", 16, "batch size")
 	o.computed.flags(f, chainUsage, truncationUsage)
-	f.StringVar(&o.draws, "draws", "", drawsUsage)
+	o.drawsFlag(f)
 	f.StringVar(&o.weights, "weights", bench.RowMajor, "layout of the weights")
 	return func(_ context.Context, e *env, args []string) error {
 		if err := noArgs("tiles", args); err != nil {
@@ -55,12 +55,13 @@ func (o *tilesRequest) run(e *env) error {
 	if err != nil {
 		return err
 	}
-	if err := templates.Supports(c); err != nil {
-		return usagef("tiles: %s", reason(err))
-	}
-	w, err := o.work()
+	w, own, err := o.work()
 	if err != nil {
 		return err
+	}
+	c.Chain = withOwn(e, c.Chain, own)
+	if err := templates.Supports(c); err != nil {
+		return usagef("tiles: %s", reason(err))
 	}
 	plans, rejects := tiling.Candidates(a, c, w.Batch)
 	chosen, err := tiling.Default(a, c, w)
@@ -73,20 +74,20 @@ func (o *tilesRequest) run(e *env) error {
 	return tilesTable(e, w, plans, rejects, chosen.Tile)
 }
 
-// work is what the tiles are ranked for; without a model a usual one.
-func (o *tilesRequest) work() (w tiling.Work, err error) {
+// work is what the tiles are ranked for, a usual head without a model, and what the model itself does to its logits.
+func (o *tilesRequest) work() (w tiling.Work, own ir.Chain, err error) {
 	if o.batch < 1 || o.batch > maxBatch {
-		return w, usagef("--batch is %d: want 1 to %d", o.batch, maxBatch)
+		return w, own, usagef("--batch is %d: want 1 to %d", o.batch, maxBatch)
 	}
 	layout, err := manifest.ParseLayout(o.weights)
 	if err != nil {
-		return w, usagef("--weights: %v", err)
+		return w, own, usagef("--weights: %v", err)
 	}
 	w = tiling.Work{Batch: o.batch, Packed: layout == manifest.Packed}
 	if o.model != "" || o.changed("vocab") || o.changed("hidden") {
-		w.Shape, _, err = o.resolve()
+		w.Shape, own, err = o.resolve()
 	}
-	return w, err
+	return w, own, err
 }
 
 func tilesTable(e *env, work tiling.Work, plans []*tiling.Plan, rejects []*tiling.Reject, chosen tiling.Tile) error {
@@ -108,19 +109,14 @@ func tilesTable(e *env, work tiling.Work, plans []*tiling.Plan, rejects []*tilin
 
 // tilesJSON prints the table's columns, a tile a line.
 func tilesJSON(e *env, work tiling.Work, plans []*tiling.Plan, rejects []*tiling.Reject, chosen tiling.Tile) error {
-	enc := json.NewEncoder(e.stdout)
+	var lines []map[string]any
 	for _, p := range plans {
-		if err := enc.Encode(map[string]any{"tile": p.Tile.String(), "default": p.Tile == chosen, "threads": p.Pipeline.Threads,
+		lines = append(lines, map[string]any{"tile": p.Tile.String(), "default": p.Tile == chosen, "threads": p.Pipeline.Threads,
 			"registers": p.Pipeline.ConsumerRegisters, "stages": p.Tile.Stages, "shared_bytes": p.Storage.Total, "shared_limit": p.Arch.MaxSharedPerCTA,
-			"tensor_columns": p.Tensor.Alloc, "tensor_columns_limit": p.Arch.TMEMColumns,
-			"estimate": p.Cost(work)}); err != nil {
-			return err
-		}
+			"tensor_columns": p.Tensor.Alloc, "tensor_columns_limit": p.Arch.TMEMColumns, "estimate": p.Cost(work)})
 	}
 	for _, r := range rejects {
-		if err := enc.Encode(map[string]any{"tile": r.Tile.String(), "rejected": r.Reason}); err != nil {
-			return err
-		}
+		lines = append(lines, map[string]any{"tile": r.Tile.String(), "rejected": r.Reason})
 	}
-	return nil
+	return printLines(e, lines)
 }

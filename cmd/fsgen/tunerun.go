@@ -249,13 +249,7 @@ func listTunings(e *env, f *pflag.FlagSet, args []string) error {
 
 func printTunings(e *env, list []*autotune.Entry) error {
 	if e.json {
-		enc := json.NewEncoder(e.stdout)
-		for _, x := range list {
-			if err := enc.Encode(x); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printLines(e, list)
 	}
 	if len(list) == 0 {
 		e.note("no tunings are kept")

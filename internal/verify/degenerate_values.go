@@ -105,7 +105,7 @@ func tinyTemperatures(ctx context.Context, p *probe) error {
 
 // largeTemperatures divides logits that are further apart than float32 reaches, with filters that see them divided and others that do not.
 func largeTemperatures(ctx context.Context, p *probe) error {
-	temps := []float32{2, 1e10, 1e30, 0x1p99, ir.MaxTemperature, ir.MaxTemperature}
+	temps := []float32{2, 1e10, 1e30, 0x1p99, 0x1.8p99, ir.MaxTemperature}
 	for _, levels := range [][]float32{{3e38, -3e38, 0, 1e31}, {-3e38, -3.3e38}, {1e30, -1e30, 0}, {1e32, 0}} {
 		for _, filters := range []string{"", "top-p", "top-k,top-p,temperature-last"} {
 			pr := plant(sampler.Spec{Chain: ir.Chain{Temperature: true}, Score: true}, slices.Repeat(levels, 500/len(levels)))
