@@ -82,17 +82,34 @@ func (s *arenaSpace) take(size int) (int, error) {
 		at = s.taken[i].at + s.taken[i].size
 	}
 	if at+size > s.size {
-		return 0, &InputError{"group plan", fmt.Sprintf("its ranks' inboxes have %d bytes for all plans (GroupConfig.ExchangeBytes)", s.size), fmt.Sprintf("one of %d bytes beside %d others", size, len(s.taken))}
+		return 0, &RoomError{Bytes: size, Room: s.size, Others: len(s.taken)}
 	}
 	s.taken = slices.Insert(s.taken, i, arenaPart{at, size})
 	return at, nil
+}
+
+// takeRows takes what a number of rows needs. Where that is more than there is, the error says how many would do.
+func (s *arenaSpace) takeRows(rows int, size func(rows int) int) (at int, err error) {
+	at, err = s.take(size(rows))
+	var room *RoomError
+	if !errors.As(err, &room) {
+		return at, err
+	}
+	for fewer := rows - recordStep; fewer > 0; fewer -= recordStep {
+		if at, err := s.take(size(fewer)); err == nil {
+			s.free(at)
+			room.MaxBatch = fewer
+			break
+		}
+	}
+	return 0, room
 }
 
 func (s *arenaSpace) free(at int) {
 	s.taken = slices.DeleteFunc(s.taken, func(p arenaPart) bool { return p.at == at })
 }
 
-func newCUDAGroup(ctx context.Context, cfg GroupConfig) (_ groupBackend, _ func(context.Context, int) ([]uint64, error), err error) {
+func newCUDAGroup(ctx context.Context, cfg GroupConfig) (_ groupBackend, _ otherProcesses, err error) {
 	g := &cudaGroup{cfg: cfg, space: arenaSpace{size: cfg.ExchangeBytes}}
 	defer func() {
 		if err != nil {
@@ -113,13 +130,13 @@ func newCUDAGroup(ctx context.Context, cfg GroupConfig) (_ groupBackend, _ func(
 	if g.meet == nil {
 		return g, nil, nil
 	}
-	return g, g.sharedSeeds, nil
+	return g, g, nil
 }
 
 func (g *cudaGroup) openDevices() error {
 	for i, name := range g.cfg.Devices {
 		if name != CUDA && !strings.HasPrefix(name, CUDA+":") {
-			return &InputError{"group devices", "want all of one kind: the first is a GPU", name}
+			return &InputError{"group devices", "want all of one kind: the first is a GPU", fmt.Sprintf("%q", name)}
 		}
 		dev, err := Open(name)
 		if err != nil {
@@ -137,8 +154,17 @@ func (g *cudaGroup) openDevices() error {
 	return nil
 }
 
-// sharedSeeds are drawn by rank 0 for all.
-func (g *cudaGroup) sharedSeeds(ctx context.Context, n int) ([]uint64, error) {
+func (g *cudaGroup) name() string { return g.cfg.Name }
+
+// tell is one gather, for which ranks may come as late as to the meeting: they read heads of their own.
+func (g *cudaGroup) tell(ctx context.Context, text []byte) ([][]byte, error) {
+	ctx, stop := context.WithTimeout(ctx, g.joinTimeout())
+	defer stop()
+	return g.meet.AllGather(ctx, text)
+}
+
+// seeds are drawn by rank 0 for all.
+func (g *cudaGroup) seeds(ctx context.Context, n int) ([]uint64, error) {
 	ctx, stop := context.WithTimeout(ctx, g.cfg.Timeout)
 	defer stop()
 	data, err := g.meet.Decide(ctx, func() ([]byte, error) { return encodeSeeds(osSeeds(n)), nil })

@@ -3,6 +3,7 @@
 package sampler
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,7 +99,7 @@ func (g *cudaGroup) choose(try func(Transport) error) error {
 func reasonFor(t Transport, why []string, asked bool) string {
 	switch {
 	case asked:
-		return "asked for"
+		return reasonAsked
 	case t == TransportPeer:
 		return "every rank's stores reach every other's memory"
 	}
@@ -153,6 +154,7 @@ type introduction struct {
 	No     string      `json:"no,omitempty"`      // why it shares none
 	Limit  int64       `json:"timeout,omitempty"` // of calls, which must be the same
 	Space  int         `json:"space"`             // GroupConfig.ExchangeBytes, likewise
+	Asked  Transport   `json:"transport"`         // GroupConfig.Transport, likewise
 }
 
 // connectProcesses meets the other ranks and maps their memory.
@@ -160,7 +162,7 @@ func (g *cudaGroup) connectProcesses(ctx context.Context) error {
 	r := g.ranks[0]
 	var files []*os.File
 	defer func() { closeFiles(files) }()
-	me := introduction{UUID: r.dev.dev.UUID(), Device: r.dev.name, Limit: int64(g.cfg.Timeout), Space: g.cfg.ExchangeBytes}
+	me := introduction{UUID: r.dev.dev.UUID(), Device: r.dev.name, Limit: int64(g.cfg.Timeout), Space: g.cfg.ExchangeBytes, Asked: g.cfg.Transport}
 	if err := r.shareArena(g.cfg.ExchangeBytes, &files); err != nil {
 		me.No = err.Error()
 	} else {
@@ -218,6 +220,9 @@ func (g *cudaGroup) introductions(me introduction) (all []introduction, err erro
 		}
 		if i.Space != me.Space {
 			return nil, &InputError{"group exchange bytes", fmt.Sprintf("rank %d has %d", rank, i.Space), me.Space}
+		}
+		if i.Asked != me.Asked {
+			return nil, &InputError{"group transport", fmt.Sprintf("rank %d asks for %s", rank, cmp.Or(i.Asked, "the best")), cmp.Or(me.Asked, "the best")}
 		}
 		if i.UUID == me.UUID {
 			r.share++

@@ -53,9 +53,9 @@ func (g *cudaGroup) newChannels(ctx context.Context, m *manifest.Kernel, rows in
 			err = errors.Join(err, g.closeChannels(all))
 		}
 	}()
-	at, size := -1, m.InboxBytes(rows, g.cfg.World)
+	at, size := -1, func(rows int) int { return m.InboxBytes(rows, g.cfg.World) }
 	if g.transport == TransportPeer {
-		if at, err = g.space.take(size); err != nil {
+		if at, err = g.space.takeRows(rows, size); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +64,7 @@ func (g *cudaGroup) newChannels(ctx context.Context, m *manifest.Kernel, rows in
 		if i > 0 {
 			c.inbox = -1 // the place is freed once
 		}
-		if err := r.fill(c, at, size, m.ReportStart(rows, g.cfg.World), g.cfg.Timeout); err != nil {
+		if err := r.fill(c, at, size(rows), m.ReportStart(rows, g.cfg.World), g.cfg.Timeout); err != nil {
 			return all, err
 		}
 		all = append(all, c)
@@ -442,6 +442,10 @@ func (p *GroupPlan) NewLaunchers(ctx context.Context) ([]*Launcher, error) {
 		return nil, err
 	}
 	defer p.open.leave()
+	if err := p.h.g.open.enter(); err != nil {
+		return nil, err
+	}
+	defer p.h.g.open.leave()
 	c, ok := p.b.(*cudaGroupPlan)
 	if !ok {
 		return nil, &InputError{"group", "launchers are for GPUs", p.h.g.Info().Devices[0]}

@@ -79,7 +79,13 @@ func TestGroupsLeaveNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, TransportPeer, info.Transport)
 	_, err = callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:0"}, ExchangeBytes: 1}, Spec{Truncation: ir.Truncation{TopK: true}, Tile: tile, MaxBatch: 256})
-	require.ErrorContains(t, err, "inboxes have 2097152 bytes for all plans")
+	require.EqualError(t, err, "sampler: ranks have 2097152 bytes to exchange all plans' records in, and this plan takes 38445056")
+	_, err = callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:0"}, ExchangeBytes: 8 << 20}, Spec{Truncation: ir.Truncation{TopK: true}, Tile: tile, MaxBatch: 256})
+	var room *RoomError
+	require.ErrorAs(t, err, &room)
+	require.Equal(t, "sampler: ranks have 8388608 bytes to exchange all plans' records in, and this plan takes 38445056: a largest batch of 48 fits", err.Error())
+	_, err = callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:0"}, ExchangeBytes: 8 << 20}, Spec{Truncation: ir.Truncation{TopK: true}, Tile: tile, MaxBatch: room.MaxBatch})
+	require.NoError(t, err)
 	_, err = callGroup(t, GroupConfig{Devices: []string{"cuda:0", "cuda:0"}, Transport: TransportNCCL}, Spec{})
 	var transport *TransportError
 	require.ErrorAs(t, err, &transport)
@@ -280,5 +286,80 @@ func TestArenasAreDealtOut(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1000, at)
 	_, err = s.take(9000)
-	require.ErrorContains(t, err, "inboxes")
+	require.EqualError(t, err, "sampler: ranks have 10000 bytes to exchange all plans' records in, and this plan takes 9000 beside 4 others")
+	for each, want := range map[int]int{100: 48, 330: 16, 1000: 0} {
+		_, err = s.takeRows(64, func(rows int) int { return each * rows })
+		require.Equal(t, &RoomError{Bytes: 64 * each, Room: 10000, Others: 4, MaxBatch: want}, err)
+	}
+	at, err = s.takeRows(64, func(rows int) int { return 10 * rows })
+	require.NoError(t, err)
+	require.Equal(t, 4100, at)
+}
+
+// TestProcessesAreGivenTheSame: whoever differs is named by all ranks, before anything is computed.
+func TestProcessesAreGivenTheSame(t *testing.T) {
+	openFake(t)
+	type given struct {
+		transport     Transport
+		vocab, hidden int
+		spec          Spec
+		rows          Rows
+	}
+	usual := given{vocab: 300, hidden: 16, spec: Spec{MaxBatch: 8}, rows: Rows{Seeds: []uint64{1}, Positions: []uint64{0}}}
+	try := func(rank int, name string, x given) error {
+		g, err := OpenGroup(t.Context(), GroupConfig{Devices: []string{"cuda:0"}, Rank: rank, World: 3, Name: name, JoinTimeout: 20 * time.Second, Transport: x.transport})
+		if err != nil {
+			return err
+		}
+		defer func() { assert.NoError(t, g.Close()) }()
+		head, err := g.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, x.vocab*x.hidden), Hidden: x.hidden}, Vocab: x.vocab, Hidden: x.hidden}, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { assert.NoError(t, head.Close()) }()
+		plan, err := head.Plan(t.Context(), x.spec)
+		if err != nil {
+			return err
+		}
+		defer func() { assert.NoError(t, plan.Close()) }()
+		return plan.Agree(t.Context(), make([]uint16, 2*x.hidden), x.rows)
+	}
+	for what, change := range map[string]func(*given){
+		"": func(*given) {},
+		"rank 1 has vocabulary 301, where others have 300":                              func(x *given) { x.vocab = 301 },
+		"rank 1 has hidden size 24, where others have 16":                               func(x *given) { x.hidden = 24 },
+		"rank 1 has sampler grouped, where others have gumbel":                          func(x *given) { x.spec.Sampler = ir.Grouped },
+		"rank 1 has extras top-k, where others have none":                               func(x *given) { x.spec.Truncation.TopK = true },
+		"rank 1 has max batch 64, where others have 8":                                  func(x *given) { x.spec.MaxBatch = 0 },
+		"rank 1 has Seeds [0-9a-f]{12}, where others have [0-9a-f]{12}":                 func(x *given) { x.rows.Seeds = []uint64{2} },
+		"rank 1 has ListIDs [0-9a-f]{12}, where others have [0-9a-f]{12}":               func(x *given) { x.rows.ListIDs = [][]int32{{1}} },
+		"group transport is (nccl: rank 0 asks for the best|the best: rank 1 asks for)": func(x *given) { x.transport = TransportNCCL },
+	} {
+		var all errgroup.Group
+		for rank := range 3 {
+			x := usual
+			if rank == 1 {
+				change(&x)
+			}
+			all.Go(func() error {
+				err := try(rank, fmt.Sprintf("same-%d-%x", os.Getpid(), digest(what)), x)
+				if what == "" {
+					return err
+				}
+				assert.Error(t, err, what)
+				assert.Regexp(t, what, fmt.Sprint(err), "rank %d", rank)
+				return nil
+			})
+		}
+		require.NoError(t, all.Wait())
+	}
+}
+
+func TestClosedGroupsOfGPUsSaySo(t *testing.T) {
+	openFake(t)
+	for _, devices := range [][]string{{"cuda:0", "cuda:0"}, {"cuda:0", "cuda:1"}} {
+		g, err := OpenGroup(t.Context(), GroupConfig{Devices: devices})
+		require.NoError(t, err)
+		closedGroup(t, g)
+	}
 }

@@ -29,6 +29,9 @@ const (
 	TransportHost Transport = "host"
 )
 
+// reasonAsked is why a transport was chosen where the caller did.
+const reasonAsked = "asked for"
+
 // DefaultPeerTimeout is how long ranks wait for one another in a call.
 const DefaultPeerTimeout = 10 * time.Second
 
@@ -59,10 +62,11 @@ type GroupConfig struct {
 // Group is ranks that share vocabularies: each has some ids of a head, and all come to the same tokens, those that one device with all
 // of the head would come to. All processes of a group make the same calls in the same order.
 type Group struct {
-	b     groupBackend
-	open  lifetime
-	world int
-	seeds func(ctx context.Context, n int) ([]uint64, error) // the same on all ranks
+	b      groupBackend
+	open   lifetime
+	about  GroupInfo
+	world  int
+	others otherProcesses // nil where all ranks are in this process
 }
 
 // GroupInfo describes an open group.
@@ -96,7 +100,7 @@ type groupPlanBackend interface {
 }
 
 // openCUDAGroup is set by the CUDA backend, where it is built in.
-var openCUDAGroup func(ctx context.Context, cfg GroupConfig) (groupBackend, func(context.Context, int) ([]uint64, error), error)
+var openCUDAGroup func(ctx context.Context, cfg GroupConfig) (groupBackend, otherProcesses, error)
 
 // leastExchangeBytes has room for what tries peers, of as many ranks as there may be.
 const leastExchangeBytes = 2 << 20
@@ -137,11 +141,16 @@ func (c *GroupConfig) validate() error {
 	if c.Timeout == 0 {
 		c.Timeout = DefaultPeerTimeout
 	}
-	switch c.Transport {
+	return CheckTransport(c.Transport)
+}
+
+// CheckTransport refuses what no group can be asked for.
+func CheckTransport(t Transport) error {
+	switch t {
 	case "", TransportPeer, TransportNCCL, TransportHost:
 		return nil
 	}
-	return &InputError{"group transport", "want peer, nccl or host", fmt.Sprintf("%q", c.Transport)}
+	return &InputError{"group transport", "want peer, nccl or host", fmt.Sprintf("%q", t)}
 }
 
 // OpenGroup opens the devices of a group, and meets the other processes if there are any. A group of one rank is its device alone:
@@ -154,7 +163,7 @@ func OpenGroup(ctx context.Context, cfg GroupConfig) (*Group, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("sampler: %w", err)
 	}
-	g := &Group{world: cfg.World, seeds: func(_ context.Context, n int) ([]uint64, error) { return osSeeds(n), nil }}
+	g := &Group{world: cfg.World}
 	var err error
 	switch kind, _, _ := strings.Cut(cfg.Devices[0], ":"); {
 	case cfg.World == 1:
@@ -165,20 +174,24 @@ func OpenGroup(ctx context.Context, cfg GroupConfig) (*Group, error) {
 		g.b, err = newSimGroup(cfg)
 	case openCUDAGroup == nil:
 		err = &NoGPUError{cfg.Devices[0], errors.New("this build has no CUDA support")}
+	case kind != CUDA:
+		err = unknownDevice(cfg.Devices[0])
 	default:
-		var seeds func(context.Context, int) ([]uint64, error)
-		if g.b, seeds, err = openCUDAGroup(ctx, cfg); seeds != nil {
-			g.seeds = seeds
-		}
+		g.b, g.others, err = openCUDAGroup(ctx, cfg)
 	}
 	if err != nil {
 		return nil, err
 	}
+	g.about = g.b.info()
 	return g, nil
 }
 
-// Info describes the group.
-func (g *Group) Info() GroupInfo { return g.b.info() }
+// Info describes the group, also once it is closed.
+func (g *Group) Info() GroupInfo {
+	info := g.about
+	info.Devices = slices.Clone(info.Devices)
+	return info
+}
 
 // Healthy returns nil, or the error that made a device of this process useless; of a closed group, ErrClosed.
 func (g *Group) Healthy() error { return g.open.healthy(g.b.healthy) }
@@ -218,6 +231,9 @@ func (g *Group) LoadHead(ctx context.Context, w Weights, spans []ir.Span) (*Grou
 	if err := (ir.Computation{Sampler: ir.Greedy}).ValidSpans(spans, w.Vocab); err != nil {
 		return nil, refuse("group spans", err)
 	}
+	if err := g.agree(ctx, w.given(spans)); err != nil {
+		return nil, err
+	}
 	b, err := g.b.loadHead(ctx, w, spans)
 	if err != nil {
 		return nil, fmt.Errorf("sampler: load head: %w", err)
@@ -249,6 +265,10 @@ func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
 		return nil, err
 	}
 	defer h.open.leave()
+	if err := h.g.open.enter(); err != nil {
+		return nil, err
+	}
+	defer h.g.open.leave()
 	if spec.MaxBatch == 0 {
 		spec.MaxBatch = 64
 	}
@@ -263,6 +283,9 @@ func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
 	}
 	if spec.Artifact != nil && h.g.world > 1 {
 		return nil, &InputError{"artifact", "plans of groups make their own kernels", spec.Artifact.Name()}
+	}
+	if err := h.g.agree(ctx, spec.given()); err != nil {
+		return nil, err
 	}
 	b, err := h.b.plan(ctx, spec)
 	if err != nil {
@@ -289,6 +312,10 @@ func (p *GroupPlan) Sample(ctx context.Context, hidden []uint16, rows Rows) (*Re
 		return nil, err
 	}
 	defer p.open.leave()
+	if err := p.h.g.open.enter(); err != nil {
+		return nil, err
+	}
+	defer p.h.g.open.leave()
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	b, err := p.newBatch(ctx, hidden, rows)
@@ -331,7 +358,10 @@ func (p *GroupPlan) newBatch(ctx context.Context, hidden []uint16, rows Rows) (*
 	if err != nil || b.rows == 0 || b.seeds == nil || rows.Unseeded == nil && rows.Seeds != nil {
 		return b, err
 	}
-	shared, err := p.h.g.seeds(ctx, len(b.seeds))
+	if p.h.g.others == nil {
+		return b, nil // newBatch has drawn them
+	}
+	shared, err := p.h.g.others.seeds(ctx, len(b.seeds))
 	if err != nil {
 		return nil, err
 	}

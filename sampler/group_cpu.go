@@ -28,11 +28,11 @@ func newCPUGroup(cfg GroupConfig) (groupBackend, error) {
 // oneProcess holds a group to ranks of one device, all in this process.
 func oneProcess(cfg GroupConfig, device string) error {
 	if cfg.World != len(cfg.Devices) {
-		return &InputError{"group world", "ranks in several processes need GPUs", cfg.World}
+		return &InputError{"group processes", "ranks in processes of their own need GPUs", device}
 	}
 	for _, d := range cfg.Devices {
 		if d != device {
-			return &InputError{"group devices", "want all of one kind: the first is " + device, d}
+			return &InputError{"group devices", "want all of one kind: the first is " + device, fmt.Sprintf("%q", d)}
 		}
 	}
 	return nil

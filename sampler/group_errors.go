@@ -33,8 +33,14 @@ func (e *PeerError) Error() string {
 	return fmt.Sprintf("sampler: rank %d of %d waited %v in exchange %d and did not hear of rank %s", e.Rank, e.World, e.Timeout, e.Epoch, strings.Join(names, ", "))
 }
 
-// MissingError says which ranks of a group of several processes had not come when the time was up.
-type MissingError = rendezvous.MissingError
+// What a group of several processes ends with: MissingError says which ranks had not come when the time was up, LostError whose
+// process died, LeftError who closed the group, and MismatchError who did something else than the others.
+type (
+	MissingError  = rendezvous.MissingError
+	LostError     = rendezvous.LostError
+	LeftError     = rendezvous.LeftError
+	MismatchError = rendezvous.MismatchError
+)
 
 // CheckGroupName refuses names that no group can have.
 func CheckGroupName(name string) error {
@@ -56,6 +62,25 @@ func (e *TransportError) Error() string {
 
 // Unwrap returns the reason.
 func (e *TransportError) Unwrap() error { return e.Err }
+
+// RoomError says that what ranks would exchange for a plan does not fit in their inboxes, beside the group's other plans.
+type RoomError struct {
+	// Bytes are what the plan needs, Room what there is for all plans (GroupConfig.ExchangeBytes), Others how many others there are.
+	Bytes, Room, Others int
+	// MaxBatch is a Spec.MaxBatch with which the plan fits, 0 if there is none. Larger batches are sampled in pieces.
+	MaxBatch int
+}
+
+func (e *RoomError) Error() string {
+	text := fmt.Sprintf("sampler: ranks have %d bytes to exchange all plans' records in, and this plan takes %d", e.Room, e.Bytes)
+	if e.Others > 0 {
+		text += fmt.Sprintf(" beside %d others", e.Others)
+	}
+	if e.MaxBatch > 0 {
+		text += fmt.Sprintf(": a largest batch of %d fits", e.MaxBatch)
+	}
+	return text
+}
 
 // failedPeers reports whether an exchange has failed: of lists, that of some rows may have.
 func failedPeers(status []ir.Status) bool { return slices.Contains(status, ir.StatusPeer) }

@@ -21,6 +21,7 @@ type simGroup struct {
 	device    string
 	world     int
 	transport Transport
+	asked     bool // whether for the transport
 	// lost says whose stores to whom get lost, late how many turns each rank comes late, absent which ranks do not come: for tests.
 	lost   func(from, to int) bool
 	late   func(rank int) int
@@ -38,7 +39,7 @@ func newSimGroup(cfg GroupConfig) (groupBackend, error) {
 	if err != nil {
 		return nil, refuse("group devices", fmt.Errorf("sampler: device %s: %w", cfg.Devices[0], err))
 	}
-	g := &simGroup{dev: b.(*simDevice), device: cfg.Devices[0], world: cfg.World, transport: cfg.Transport, patience: 1 << 26}
+	g := &simGroup{dev: b.(*simDevice), device: cfg.Devices[0], world: cfg.World, transport: cfg.Transport, asked: cfg.Transport != "", patience: 1 << 26}
 	switch cfg.Transport {
 	case "":
 		g.transport = TransportPeer
@@ -50,6 +51,9 @@ func newSimGroup(cfg GroupConfig) (groupBackend, error) {
 
 func (g *simGroup) info() GroupInfo {
 	info := GroupInfo{World: g.world, Arch: g.dev.arch.Name, Transport: g.transport, Why: "simulated ranks reach one another's memory"}
+	if g.asked {
+		info.Why = reasonAsked
+	}
 	for range g.world {
 		info.Devices = append(info.Devices, g.device)
 	}
@@ -105,7 +109,9 @@ func (h *simGroupHead) plan(ctx context.Context, spec Spec) (groupPlanBackend, e
 		p.parts = append(p.parts, b.(*simPlan))
 	}
 	m := p.parts[0].buckets[0].Artifact.Manifest
-	if err := memoryHolds("size of the ranks' inboxes, for max batch rows each", int64(len(p.parts))*int64(m.InboxBytes(p.rows, len(p.parts)))); err != nil {
+	// A simulator knows of every byte whether it was written, which is another byte; and zeros are written to them.
+	bytes := int64(2*len(p.parts)+1) * int64(m.InboxBytes(p.rows, len(p.parts)))
+	if err := memoryHolds("size of the simulated ranks' inboxes, for max batch rows each", bytes); err != nil {
 		return nil, err
 	}
 	p.facts = m.Facts
@@ -136,8 +142,9 @@ func (p *simGroupPlan) kernels() (names []string) {
 func (p *simGroupPlan) connect() {
 	p.inboxes, p.tables = nil, nil
 	mem, world := sim.NewSharedMemory(), len(p.parts)
+	zeros := make([]byte, p.parts[0].buckets[0].Artifact.Manifest.InboxBytes(p.rows, world))
 	for rank := range world {
-		inbox := mem.Put(fmt.Sprintf("inbox of rank %d", rank), make([]byte, p.parts[0].buckets[0].Artifact.Manifest.InboxBytes(p.rows, world)))
+		inbox := mem.Put(fmt.Sprintf("inbox of rank %d", rank), zeros)
 		table := mem.Alloc(fmt.Sprintf("table of rank %d", rank), manifest.PeerTableBytes(world))
 		inbox.Owner, table.Owner = rank+1, rank+1
 		p.inboxes, p.tables = append(p.inboxes, inbox), append(p.tables, table)

@@ -44,7 +44,9 @@ func (m Matrix) ReadRows(_ context.Context, dst []uint16, first, n int) error {
 func (m Matrix) check(hidden, rows int) error {
 	stride := max(m.Stride, m.Hidden)
 	switch have := int64(len(m.Data)); {
-	case m.Hidden < 1 || m.Stride != 0 && m.Stride < m.Hidden:
+	case m.Hidden < 1:
+		return &InputError{"matrix hidden size", "want 1 or more", m.Hidden}
+	case m.Stride != 0 && m.Stride < m.Hidden:
 		return &InputError{"matrix stride", fmt.Sprintf("want the hidden size, %d, or more", m.Hidden), m.Stride}
 	case hidden != m.Hidden && rows > 0:
 		return &InputError{"matrix hidden size", fmt.Sprintf("want that of the head, %d", hidden), m.Hidden}
@@ -294,6 +296,10 @@ func planError(err error, device string, ranks int) error {
 	var missing *templates.UnsupportedError
 	if errors.As(err, &missing) {
 		return &UnsupportedError{missing.Feature, device, ranks}
+	}
+	var room *RoomError
+	if errors.As(err, &room) {
+		return room
 	}
 	return fmt.Errorf("sampler: plan: %w", err)
 }

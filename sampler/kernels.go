@@ -53,6 +53,9 @@ func (b *batch) idLists() (l idLists) {
 // listed deals out the log-probabilities of the rows' lists, length of each row.
 func (b *batch) listed(values []float32, length int) [][]float32 {
 	out := make([][]float32, b.rows)
+	if values == nil {
+		values = []float32{} // so that empty lists are empty everywhere, not nil
+	}
 	for row := range out {
 		slot, lists := row, b.params.ListIDs
 		if b.params.Slots != nil {

@@ -28,7 +28,7 @@ func TestMatrixIsHeldToItsBounds(t *testing.T) {
 		{Matrix{Data: data, Hidden: 8, Stride: math.MaxInt}, 10, 8, "want 10 rows"},
 		{Matrix{Data: data, Hidden: 1 << 20}, math.MaxInt32, 1 << 20, "want 2147483647 rows"},
 		{Matrix{Data: data, Hidden: 1 << 20, Stride: 1 << 20}, math.MaxInt32, 1 << 20, "want 2147483647 rows"},
-		{Matrix{}, 1, 1, "matrix stride"},
+		{Matrix{}, 1, 1, "matrix hidden size"},
 	} {
 		for _, name := range []string{"cpu", "sim:sm_90"} {
 			dev, err := Open(name)

@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -78,9 +79,26 @@ func TestClosedDevicesAreNotHealthy(t *testing.T) {
 		g, err := OpenGroup(t.Context(), GroupConfig{Devices: []string{name, name}})
 		require.NoError(t, err)
 		require.NoError(t, g.Healthy())
-		require.NoError(t, g.Close())
-		require.ErrorIs(t, g.Healthy(), ErrClosed)
+		closedGroup(t, g)
 	}
+}
+
+// closedGroup closes a group ahead of its head and plan: these say so, and it still says what it was.
+func closedGroup(t *testing.T, g *Group) {
+	head, err := g.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 40*8), Hidden: 8}, Vocab: 40, Hidden: 8}, nil)
+	require.NoError(t, err)
+	plan, err := head.Plan(t.Context(), Spec{})
+	require.NoError(t, err)
+	info := g.Info()
+	require.Len(t, info.Devices, 2)
+	require.NoError(t, g.Close())
+	require.Equal(t, info, g.Info())
+	require.ErrorIs(t, g.Healthy(), ErrClosed)
+	_, err = head.Plan(t.Context(), Spec{})
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = plan.Sample(t.Context(), make([]uint16, 8), Rows{})
+	require.ErrorIs(t, err, ErrClosed)
+	require.NoError(t, errors.Join(plan.Close(), head.Close()))
 }
 
 // How many values there may be is said of one row and of none too.

@@ -62,4 +62,7 @@ func (r *spanRows) ReadRows(ctx context.Context, dst []uint16, first, n int) err
 }
 
 // recordRows is the room that records have for batches of up to so many rows.
-func recordRows(batch int) int { return (batch + 15) / 16 * 16 }
+func recordRows(batch int) int { return (batch + recordStep - 1) / recordStep * recordStep }
+
+// recordStep is by how many rows records grow.
+const recordStep = 16

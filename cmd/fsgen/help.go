@@ -46,7 +46,10 @@ func (c *command) help(e *env) error {
 	if c.args != "" {
 		line += " " + c.args
 	}
-	fmt.Fprintf(e.stdout, "%s\n\nUsage: %s\n\nFlags:\n%s", c.short, line, flags.FlagUsagesWrapped(100))
+	fmt.Fprintf(e.stdout, "%s\n\nUsage: %s\n", c.short, line)
+	if flags.HasFlags() {
+		fmt.Fprintf(e.stdout, "\nFlags:\n%s", flags.FlagUsagesWrapped(100))
+	}
 	if c.examples != "" {
 		fmt.Fprintf(e.stdout, "\nExamples:\n%s", c.examples)
 	}

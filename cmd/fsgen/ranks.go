@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/sampler"
 )
 
@@ -31,10 +34,12 @@ func (r *ranks) flags(f *pflag.FlagSet, processes bool) {
 
 func (r *ranks) check() error {
 	switch {
-	case r.given("tp") && r.n < 1:
-		return usagef("--tp is %d: want 1 or more", r.n)
-	case !r.given("tp") && (r.given("tp-transport") || r.given("tp-group")):
-		return usagef("--tp-transport and --tp-group need --tp")
+	case r.given("tp") && (r.n < 1 || r.n > manifest.MaxRanks):
+		return usagef("--tp is %d: want 1 to %d", r.n, manifest.MaxRanks)
+	case !r.given("tp") && r.given("tp-transport"):
+		return usagef("--tp-transport needs --tp")
+	case !r.given("tp") && r.given("tp-group"):
+		return usagef("--tp-group needs --tp")
 	case r.given("tp-rank") && r.name == "":
 		return usagef("--tp-rank needs --tp-group: the name that its ranks share")
 	case r.name != "" && !r.given("tp-rank"):
@@ -42,8 +47,8 @@ func (r *ranks) check() error {
 	case r.given("tp-rank") && (r.own < 0 || r.own >= r.n):
 		return usagef("--tp-rank is %d: want 0 to %d", r.own, r.n-1)
 	}
-	if r.name == "" {
-		return nil
+	if err := sampler.CheckTransport(sampler.Transport(r.transport)); err != nil || r.name == "" {
+		return groupError(err)
 	}
 	return groupError(sampler.CheckGroupName(r.name))
 }
@@ -55,6 +60,9 @@ func (r *ranks) open(ctx context.Context, e *env, device string) (*sampler.Group
 	if err != nil {
 		return nil, groupError(err)
 	}
+	if fallback != nil && r.name != "" {
+		return nil, fallback // ranks in processes of their own need GPUs
+	}
 	if fallback != nil {
 		e.note("device cpu: %s", trimmed(fallback))
 	}
@@ -64,7 +72,9 @@ func (r *ranks) open(ctx context.Context, e *env, device string) (*sampler.Group
 			cfg.Devices = devices[r.own : r.own+1]
 		}
 	}
+	met := r.waiting(e)
 	g, err := sampler.OpenGroup(ctx, cfg)
+	met()
 	if err != nil {
 		return nil, groupError(err)
 	}
@@ -77,8 +87,31 @@ func (r *ranks) open(ctx context.Context, e *env, device string) (*sampler.Group
 	return g, nil
 }
 
+// rankPatience is how long a rank waits for the others before it says so.
+const rankPatience = 3 * time.Second
+
+// waiting says after a while that the ranks in other processes have not come, until what it returns is called.
+func (r *ranks) waiting(e *env) (met func()) {
+	if r.name == "" {
+		return func() {}
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-stop:
+		case <-time.After(rankPatience):
+			fmt.Fprintf(e.stderr, "fsgen: rank %d of %d waits for the others of group %s, a minute at most\n", r.own, r.n, r.name)
+		}
+	}()
+	return func() {
+		close(stop)
+		<-ended
+	}
+}
+
 // groupFlags are the flags that fields of a group come from; the others are the ranks'.
-var groupFlags = map[string]string{"group transport": "--tp-transport", "group rank": "--tp-rank", "group name": "--tp-group", "group devices": "--device", "device": "--device"}
+var groupFlags = map[string]string{"group transport": "--tp-transport", "group rank": "--tp-rank", "group name": "--tp-group", "group processes": "--device", "group devices": "--device", "device": "--device"}
 
 // groupError makes usage errors of what flags were wrong.
 func groupError(err error) error {

@@ -122,6 +122,10 @@ func (o *sampling) sampleOnRanks(ctx context.Context, e *env, g *sampler.Group, 
 	defer head.Close()
 	line.set("preparing kernels")
 	plan, err := head.Plan(ctx, spec)
+	if room := (*sampler.RoomError)(nil); errors.As(err, &room) && room.MaxBatch > 0 {
+		spec.MaxBatch = room.MaxBatch // in pieces, then
+		plan, err = head.Plan(ctx, spec)
+	}
 	if err != nil {
 		return nil, tileError(o.tile, g.Info().Arch, err)
 	}
@@ -129,6 +133,9 @@ func (o *sampling) sampleOnRanks(ctx context.Context, e *env, g *sampler.Group, 
 	line.clear()
 	e.release()
 	line.set(fmt.Sprintf("sampling %d rows", in.rows))
+	if err := plan.Agree(ctx, in.hidden, rows); err != nil {
+		return nil, err
+	}
 	return plan.Sample(ctx, in.hidden, rows)
 }
 

@@ -70,6 +70,9 @@ func (e *LeftError) Error() string {
 	return fmt.Sprintf("rendezvous: group %s: rank %d has closed the group", e.Group, e.Rank)
 }
 
+// whatOperation is the MismatchError.What of ranks that do not do the same.
+const whatOperation = "operation"
+
 // MismatchError says that two ranks do not agree on what they do together.
 type MismatchError struct {
 	Group string
@@ -86,7 +89,11 @@ func (e *MismatchError) Error() string {
 	if e.Rank < 0 {
 		who = "a visitor"
 	}
-	return fmt.Sprintf("rendezvous: group %s: %s has %s %s, where others have %s", e.Group, who, e.What, e.Has, e.Want)
+	text := fmt.Sprintf("rendezvous: group %s: %s has %s %s, where others have %s", e.Group, who, e.What, e.Has, e.Want)
+	if e.What == whatOperation {
+		text += ": ranks must be started alike, and make the same calls"
+	}
+	return text
 }
 
 // ProtocolError is a message that this package did not write.

@@ -131,7 +131,7 @@ func (g *Group) record(m message) (*round, error) {
 	case r.op == numOperations:
 		r.op = m.op
 	case r.op != m.op:
-		return nil, g.mismatch(m.rank, "operation", r.op, m.op)
+		return nil, g.mismatch(m.rank, whatOperation, r.op, m.op)
 	}
 	if r.has[m.rank] {
 		return nil, &ProtocolError{fmt.Sprintf("rank %d gives to operation %d twice", m.rank, m.seq)}

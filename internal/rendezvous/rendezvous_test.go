@@ -452,6 +452,21 @@ func TestAbandonedSocket(t *testing.T) {
 	})
 }
 
+// A file of the user's with the name of a socket is no socket that was left behind.
+func TestFilesAreNotSockets(t *testing.T) {
+	clean(t)
+	cfg := config(t, 0, 2)
+	cfg.Dir = t.TempDir()
+	addr, err := cfg.address()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(addr.Name, []byte("notes"), 0o600))
+	_, err = Join(t.Context(), cfg)
+	require.EqualError(t, err, "rendezvous: "+addr.Name+" is there, and no socket")
+	text, err := os.ReadFile(addr.Name)
+	require.NoError(t, err)
+	require.Equal(t, "notes", string(text))
+}
+
 func TestFoldersOfOthersAreRefused(t *testing.T) {
 	clean(t)
 	open := t.TempDir()

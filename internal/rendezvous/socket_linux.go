@@ -83,6 +83,8 @@ func listen(cfg *Config) (*net.UnixListener, error) {
 		l, err = net.ListenUnix(network, addr)
 	}
 	switch {
+	case errors.Is(err, unix.EADDRINUSE) && cfg.Dir != "" && !isSocket(addr):
+		return nil, fmt.Errorf("rendezvous: %s is there, and no socket", addr.Name)
 	case errors.Is(err, unix.EADDRINUSE):
 		return nil, &MismatchError{cfg.Group, 0, "process", "one that is waiting already", strconv.Itoa(os.Getpid())}
 	case err != nil:
@@ -91,13 +93,22 @@ func listen(cfg *Config) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// abandoned reports whether nobody listens at a socket file.
+// abandoned reports whether a file is a socket at which nobody listens. One of another kind, which refuses connections too, is the
+// user's.
 func abandoned(addr *net.UnixAddr) bool {
+	if !isSocket(addr) {
+		return false
+	}
 	c, err := net.DialUnix(network, nil, addr)
 	if err == nil {
 		_ = c.Close()
 	}
 	return errors.Is(err, unix.ECONNREFUSED)
+}
+
+func isSocket(addr *net.UnixAddr) bool {
+	info, err := os.Lstat(addr.Name)
+	return err == nil && info.Mode()&os.ModeSocket != 0
 }
 
 // dial connects to rank 0, which may not be there yet, until ctx ends.
