@@ -438,14 +438,10 @@ func (p *cudaGroupPlan) gatherProcesses(ctx context.Context) error {
 // groups of GPUs with TransportPeer have them. A rank that is not heard of gives the rows of a launch the status ir.StatusPeer; which it was,
 // Launcher.Peers tells.
 func (p *GroupPlan) NewLaunchers(ctx context.Context) ([]*Launcher, error) {
-	if err := p.open.enter(); err != nil {
+	if err := p.enter(); err != nil {
 		return nil, err
 	}
-	defer p.open.leave()
-	if err := p.h.g.open.enter(); err != nil {
-		return nil, err
-	}
-	defer p.h.g.open.leave()
+	defer p.leave()
 	c, ok := p.b.(*cudaGroupPlan)
 	if !ok {
 		return nil, &InputError{"group", "launchers are for GPUs", p.h.g.Info().Devices[0]}

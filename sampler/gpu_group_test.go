@@ -8,7 +8,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -318,7 +320,17 @@ type sideBySide struct {
 	launches int // in a graph
 	ranks    []*rankLaunch
 	graphs   []*driver.GraphExec
-	times    []float64
+	times    []float64   // until the last rank is done
+	ends     [][]float64 // until each is
+}
+
+// middles are the medians of the ranks' ends.
+func (k *sideBySide) middles() string {
+	var text []string
+	for _, times := range k.ends {
+		text = append(text, fmt.Sprintf("%.1f", (&contender{times: times}).quantile(0.5)))
+	}
+	return strings.Join(text, ", ")
 }
 
 func timeExchange(t *testing.T, n, batch int, w Weights, spec Spec) {
@@ -340,8 +352,8 @@ func timeExchange(t *testing.T, n, batch int, w Weights, spec Spec) {
 				}
 			}
 			alone, exchanging := contender{times: kinds[0].times}, contender{times: kinds[1].times}
-			t.Logf("%d ranks, B=%d %s: graphs of %d: records alone %.1f us, exchanged %.1f us: %+.1f us", n, batch, spec.Computation().Extras(), launches,
-				alone.quantile(0.5), exchanging.quantile(0.5), exchanging.quantile(0.5)-alone.quantile(0.5))
+			t.Logf("%d ranks, B=%d %s: graphs of %d: records alone %.1f us, exchanged %.1f us: %+.1f us (ranks end at %s; %s)", n, batch, spec.Computation().Extras(), launches,
+				alone.quantile(0.5), exchanging.quantile(0.5), exchanging.quantile(0.5)-alone.quantile(0.5), kinds[0].middles(), kinds[1].middles())
 		}
 	})
 }
@@ -397,13 +409,17 @@ func (k *sideBySide) replay(t *testing.T, counts bool) {
 		require.NoError(t, end.Record(r.stream))
 		ends = append(ends, end)
 	}
-	for _, end := range ends {
+	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 / float64(k.launches) }
+	k.ends = slices.Grow(k.ends, len(ends))[:len(ends)]
+	for i, end := range ends {
 		require.NoError(t, end.Synchronize(t.Context()))
 		d, err := driver.Elapsed(start, end)
 		require.NoError(t, err)
-		slowest = max(slowest, d)
+		if slowest = max(slowest, d); counts {
+			k.ends[i] = append(k.ends[i], micros(d))
+		}
 	}
 	if counts {
-		k.times = append(k.times, float64(slowest.Nanoseconds())/1e3/float64(k.launches))
+		k.times = append(k.times, micros(slowest))
 	}
 }

@@ -298,6 +298,23 @@ func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
 	return &GroupPlan{h: h, b: b, spec: spec}, nil
 }
 
+// enter begins a call, for which plan and group must be open; leave ends it.
+func (p *GroupPlan) enter() error {
+	if err := p.open.enter(); err != nil {
+		return err
+	}
+	if err := p.h.g.open.enter(); err != nil {
+		p.open.leave()
+		return err
+	}
+	return nil
+}
+
+func (p *GroupPlan) leave() {
+	p.h.g.open.leave()
+	p.open.leave()
+}
+
 // Kernels names the kernels that the plan's ranks in this process choose from.
 func (p *GroupPlan) Kernels() []string { return p.b.kernels() }
 
@@ -308,14 +325,10 @@ func (p *GroupPlan) Spec() Spec { return p.spec }
 // whole vocabulary in everything that rows bring: bias, masks, lists. A rank that is not heard of in time is a *PeerError on every
 // other, and the group is of no use afterwards but to be closed.
 func (p *GroupPlan) Sample(ctx context.Context, hidden []uint16, rows Rows) (*Result, error) {
-	if err := p.open.enter(); err != nil {
+	if err := p.enter(); err != nil {
 		return nil, err
 	}
-	defer p.open.leave()
-	if err := p.h.g.open.enter(); err != nil {
-		return nil, err
-	}
-	defer p.h.g.open.leave()
+	defer p.leave()
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	b, err := p.newBatch(ctx, hidden, rows)

@@ -98,6 +98,7 @@ func closedGroup(t *testing.T, g *Group) {
 	require.ErrorIs(t, err, ErrClosed)
 	_, err = plan.Sample(t.Context(), make([]uint16, 8), Rows{})
 	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, plan.Agree(t.Context(), make([]uint16, 8), Rows{}), ErrClosed)
 	require.NoError(t, errors.Join(plan.Close(), head.Close()))
 }
 
