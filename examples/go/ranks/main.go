@@ -79,7 +79,11 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 // spread names the device of each rank.
 func (c *config) spread() (err error) {
 	if len(c.devices) == 1 {
-		c.devices, _, err = sampler.GroupDevices(c.devices[0], c.ranks)
+		var fallback error // to the CPU, whose ranks are all in one process
+		c.devices, fallback, err = sampler.GroupDevices(c.devices[0], c.ranks)
+		if err == nil && (c.processes || c.one) {
+			err = fallback
+		}
 		return err
 	}
 	given := c.devices
