@@ -1,3 +1,5 @@
+//go:build !fsgen_nocuda
+
 package main
 
 import (
