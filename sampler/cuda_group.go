@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -75,13 +76,18 @@ type arenaSpace struct {
 
 type arenaPart struct{ at, size int }
 
-// take finds the first place that is free.
-func (s *arenaSpace) take(size int) (int, error) {
-	at, i := 0, 0
+// place finds the first place that is free, and ahead of which part that is taken it lies.
+func (s *arenaSpace) place(size int) (at, i int, ok bool) {
 	for ; i < len(s.taken) && s.taken[i].at-at < size; i++ {
 		at = s.taken[i].at + s.taken[i].size
 	}
-	if at+size > s.size {
+	return at, i, at+size <= s.size
+}
+
+// take takes the first place that is free.
+func (s *arenaSpace) take(size int) (int, error) {
+	at, i, ok := s.place(size)
+	if !ok {
 		return 0, &RoomError{Bytes: size, Room: s.size, Others: len(s.taken)}
 	}
 	s.taken = slices.Insert(s.taken, i, arenaPart{at, size})
@@ -95,13 +101,10 @@ func (s *arenaSpace) takeRows(rows int, size func(rows int) int) (at int, err er
 	if !errors.As(err, &room) {
 		return at, err
 	}
-	for fewer := rows - recordStep; fewer > 0; fewer -= recordStep {
-		if at, err := s.take(size(fewer)); err == nil {
-			s.free(at)
-			room.MaxBatch = fewer
-			break
-		}
-	}
+	room.MaxBatch = recordStep * sort.Search(rows/recordStep, func(n int) bool {
+		_, _, ok := s.place(size(recordStep * (n + 1)))
+		return !ok
+	})
 	return 0, room
 }
 

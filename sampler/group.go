@@ -368,11 +368,8 @@ func (p *GroupPlan) parts(b *batch) (all []*batch) {
 // newBatch is newBatch with seeds that all ranks have.
 func (p *GroupPlan) newBatch(ctx context.Context, hidden []uint16, rows Rows) (*batch, error) {
 	b, err := newBatch(p.spec, p.h.shape, hidden, rows)
-	if err != nil || b.rows == 0 || b.seeds == nil || rows.Unseeded == nil && rows.Seeds != nil {
+	if err != nil || p.h.g.others == nil || b.rows == 0 || b.seeds == nil || rows.Unseeded == nil && rows.Seeds != nil {
 		return b, err
-	}
-	if p.h.g.others == nil {
-		return b, nil // newBatch has drawn them
 	}
 	shared, err := p.h.g.others.seeds(ctx, len(b.seeds))
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"maps"
 	"reflect"
 	"slices"
@@ -102,15 +101,8 @@ func (p *GroupPlan) Agree(ctx context.Context, hidden []uint16, rows Rows) error
 // digest is short, and differs where values do.
 func digest(value any) string {
 	h := sha256.New()
-	write(h, value)
-	return fmt.Sprintf("%x", h.Sum(nil)[:6])
-}
-
-// write hashes numbers as they are, and all else as text.
-func write(h hash.Hash, value any) {
-	if binary.Size(value) < 0 {
+	if binary.Write(h, binary.LittleEndian, value) != nil { // what is no array of numbers is hashed as text
 		fmt.Fprint(h, value)
-		return
 	}
-	_ = binary.Write(h, binary.LittleEndian, value) // a hash takes all
+	return fmt.Sprintf("%x", h.Sum(nil)[:6])
 }

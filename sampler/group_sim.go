@@ -21,7 +21,7 @@ type simGroup struct {
 	device    string
 	world     int
 	transport Transport
-	asked     bool // whether for the transport
+	why       string // it is that transport
 	// lost says whose stores to whom get lost, late how many turns each rank comes late, absent which ranks do not come: for tests.
 	lost   func(from, to int) bool
 	late   func(rank int) int
@@ -39,10 +39,10 @@ func newSimGroup(cfg GroupConfig) (groupBackend, error) {
 	if err != nil {
 		return nil, refuse("group devices", fmt.Errorf("sampler: device %s: %w", cfg.Devices[0], err))
 	}
-	g := &simGroup{dev: b.(*simDevice), device: cfg.Devices[0], world: cfg.World, transport: cfg.Transport, asked: cfg.Transport != "", patience: 1 << 26}
+	g := &simGroup{dev: b.(*simDevice), device: cfg.Devices[0], world: cfg.World, transport: cfg.Transport, why: reasonAsked, patience: 1 << 26}
 	switch cfg.Transport {
 	case "":
-		g.transport = TransportPeer
+		g.transport, g.why = TransportPeer, "simulated ranks reach one another's memory"
 	case TransportNCCL:
 		return nil, refuse("group transport", &TransportError{TransportNCCL, errors.New("simulators have no NCCL")})
 	}
@@ -50,10 +50,7 @@ func newSimGroup(cfg GroupConfig) (groupBackend, error) {
 }
 
 func (g *simGroup) info() GroupInfo {
-	info := GroupInfo{World: g.world, Arch: g.dev.arch.Name, Transport: g.transport, Why: "simulated ranks reach one another's memory"}
-	if g.asked {
-		info.Why = reasonAsked
-	}
+	info := GroupInfo{World: g.world, Arch: g.dev.arch.Name, Transport: g.transport, Why: g.why}
 	for range g.world {
 		info.Devices = append(info.Devices, g.device)
 	}

@@ -37,11 +37,17 @@ func fakeLibcuda(t *testing.T, cc0, cc1 string) string {
 	return library
 }
 
-// doctorOn runs doctor in a process of its own: a driver is loaded once and for all.
+// onGPUs is the command with the GPUs of a stand-in, in a process of its own: a driver is loaded once and for all.
+func onGPUs(library, cache string, args ...string) *exec.Cmd {
+	cmd := exec.Command("fsgen", args...)
+	cmd.Env = append(os.Environ(), "FSGEN_CUDA_LIB="+library, "FSGEN_CACHE_DIR="+cache)
+	return cmd
+}
+
+// doctorOn runs doctor so.
 func doctorOn(t *testing.T, library string, args ...string) (out string, code int) {
 	t.Helper()
-	cmd := exec.Command("fsgen", append([]string{"doctor", "--require-gpu"}, args...)...)
-	cmd.Env = append(os.Environ(), "FSGEN_CUDA_LIB="+library, "FSGEN_CACHE_DIR="+t.TempDir())
+	cmd := onGPUs(library, t.TempDir(), append([]string{"doctor", "--require-gpu"}, args...)...)
 	text, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -31,15 +30,18 @@ func cmdNpy(ts *testscript.TestScript, _ bool, args []string) {
 		count *= n
 		shape += d + ", "
 	}
-	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }\n", descr, map[bool]string{true: "True", false: "False"}[fortran], shape)
-	var b bytes.Buffer
-	b.WriteString("\x93NUMPY\x01\x00")
-	ts.Check(binary.Write(&b, binary.LittleEndian, uint16(len(header))))
-	b.WriteString(header)
+	var values []byte
 	for i := range count {
-		b.Write(element(ts, descr, args[3+i%(len(args)-3)]))
+		values = append(values, element(ts, descr, args[3+i%(len(args)-3)])...)
 	}
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), npyFile(descr, fortran, shape, values), 0o600))
+}
+
+// npyFile is an array as numpy saves it. The shape is as in "4, 64, ".
+func npyFile(descr string, fortran bool, shape string, values []byte) []byte {
+	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }\n", descr, map[bool]string{true: "True", false: "False"}[fortran], shape)
+	file := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(header)))
+	return append(append(file, header...), values...)
 }
 
 // element encodes one value; of a type that is not read, zeros.

@@ -5,28 +5,21 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fsgen/fsgen/model"
 )
 
 // The stand-in's kernels do nothing, so that tokens are what its memory is filled with: what is tested is all around them.
 const unwritten = "-1431655766\n"
-
-// onGPUs is the command with two GPUs that are none, in a process of its own: a driver is loaded once and for all.
-func onGPUs(library, cache string, args ...string) *exec.Cmd {
-	cmd := exec.Command("fsgen", args...)
-	cmd.Env = append(os.Environ(), "FSGEN_CUDA_LIB="+library, "FSGEN_CACHE_DIR="+cache)
-	return cmd
-}
 
 func TestSampleOnRanksOfGPUs(t *testing.T) {
 	library, cache := fakeLibcuda(t, "90", "90"), t.TempDir()
@@ -46,12 +39,9 @@ func TestSampleOnRanksOfGPUs(t *testing.T) {
 
 // Rows that need more to exchange their lists in than ranks have are sampled in pieces.
 func TestRanksNarrowManyRows(t *testing.T) {
-	hidden := filepath.Join(t.TempDir(), "hidden.npy")
-	header := "{'descr': '<f4', 'fortran_order': False, 'shape': (300, 64), }\n"
-	require.NoError(t, os.WriteFile(hidden, slices.Concat([]byte("\x93NUMPY\x01\x00"), []byte{byte(len(header)), 0}, []byte(header), make([]byte, 4*300*64)), 0o600))
-	weights := filepath.Join(t.TempDir(), "head.safetensors")
-	header = `{"lm_head.weight":{"dtype":"BF16","shape":[300,64],"data_offsets":[0,38400]}}`
-	require.NoError(t, os.WriteFile(weights, slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), []byte(header), make([]byte, 38400)), 0o600))
+	hidden, weights := filepath.Join(t.TempDir(), "hidden.npy"), filepath.Join(t.TempDir(), "head.safetensors")
+	require.NoError(t, os.WriteFile(hidden, npyFile("<f4", false, "300, 64, ", make([]byte, 4*300*64)), 0o600))
+	require.NoError(t, model.WriteFile(weights, []model.TensorData{model.F32Data("lm_head.weight", []int{300, 64}, make([]float32, 300*64))}, nil))
 	cmd := onGPUs(fakeLibcuda(t, "90", "90"), t.TempDir(), "sample", "--tp", "8", "--top-p", "0.9", "--weights", weights, "--hidden", hidden, "--seed", "1", "--position", "0")
 	var notes bytes.Buffer
 	cmd.Stderr = &notes

@@ -76,15 +76,18 @@ func listen(cfg *Config) (*net.UnixListener, error) {
 		return nil, err
 	}
 	l, err := net.ListenUnix(network, addr)
-	if errors.Is(err, unix.EADDRINUSE) && cfg.Dir != "" && abandoned(addr) {
-		if err := os.Remove(addr.Name); err != nil {
-			return nil, fmt.Errorf("rendezvous: %w", err)
+	if errors.Is(err, unix.EADDRINUSE) && cfg.Dir != "" {
+		if !isSocket(addr) { // the user's: it refuses connections as an abandoned socket does
+			return nil, fmt.Errorf("rendezvous: %s is there, and no socket", addr.Name)
 		}
-		l, err = net.ListenUnix(network, addr)
+		if abandoned(addr) {
+			if err := os.Remove(addr.Name); err != nil {
+				return nil, fmt.Errorf("rendezvous: %w", err)
+			}
+			l, err = net.ListenUnix(network, addr)
+		}
 	}
 	switch {
-	case errors.Is(err, unix.EADDRINUSE) && cfg.Dir != "" && !isSocket(addr):
-		return nil, fmt.Errorf("rendezvous: %s is there, and no socket", addr.Name)
 	case errors.Is(err, unix.EADDRINUSE):
 		return nil, &MismatchError{cfg.Group, 0, "process", "one that is waiting already", strconv.Itoa(os.Getpid())}
 	case err != nil:
@@ -93,12 +96,8 @@ func listen(cfg *Config) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// abandoned reports whether a file is a socket at which nobody listens. One of another kind, which refuses connections too, is the
-// user's.
+// abandoned reports whether nobody listens at a socket file.
 func abandoned(addr *net.UnixAddr) bool {
-	if !isSocket(addr) {
-		return false
-	}
 	c, err := net.DialUnix(network, nil, addr)
 	if err == nil {
 		_ = c.Close()
