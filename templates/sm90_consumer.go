@@ -109,7 +109,8 @@ func (c *consumer) coordinates() {
 }
 
 // multiply accumulates one tile over all stages, without the products past its rows. While the tensor core is at the last
-// stage, meanwhile is emitted.
+// stage, meanwhile is emitted. Where warpgroups take turns it is at the other's stages then, for which the ring wants the last one back
+// first: held for as long as noise takes to draw, it costs 3% of a launch of 256 rows (docs/NOTES.md).
 func (c *consumer) multiply(rows ptx.B32, meanwhile func()) {
 	f := c.f
 	f.Comment("Multiply: all k steps of one tile.")
@@ -133,9 +134,14 @@ func (c *consumer) multiply(rows ptx.B32, meanwhile func()) {
 	}
 	f.Place(done)
 	c.endTurn()
-	meanwhile()
+	if !c.t.PingPong {
+		meanwhile()
+	}
 	f.WgmmaWaitGroup(0)
 	c.release(prev)
+	if c.t.PingPong {
+		meanwhile()
+	}
 }
 
 // rowsBelow is the tile's rows ahead of the last of a number of the warpgroup's products.
