@@ -103,17 +103,19 @@ func Floor(c Computation) *Graph {
 }
 
 func bound(c Computation, noise func(*builder) *Node) *Graph {
-	c = c.Normalize()
 	b := newBuilder()
-	s := b.input(InBase)
+	return Optimize(b.finish(b.boundOf(c.Normalize(), noise, b.input(InBase))))
+}
+
+// boundOf adds a bound of the noise, as much of it as the row has, to base.
+func (b *builder) boundOf(c Computation, noise func(*builder) *Node, base *Node) *Node {
 	switch {
 	case !c.Sampler.Random():
+		return base
 	case c.RowScales():
-		s = b.op(OpFma, b.input(InTau), noise(b), s)
-	default:
-		s = b.op(OpAdd, s, noise(b))
+		return b.op(OpFma, b.input(InTau), noise(b), base)
 	}
-	return Optimize(b.finish(s))
+	return b.op(OpAdd, base, noise(b))
 }
 
 // masked gives a token that is not allowed -inf.

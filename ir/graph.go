@@ -95,6 +95,8 @@ const (
 	InBase Input = "base" // float32, the largest score without noise
 	InCode Input = "code" // float32, code of the noise (CodeValue)
 
+	InThreshold Input = "threshold" // float32, what the row's scores have to reach
+
 	InTop  Input = "top"  // float32, the largest score without noise of a block
 	InMass Input = "mass" // float32, a block's mass over that of its largest token, or a sum over the power of its reference
 
@@ -112,7 +114,7 @@ const (
 )
 
 var inputTypes = map[Input]Type{
-	InLogit: F32, InBias: F32, InAllowed: Bool, InAlpha: F32, InTau: F32, InLow: U32, InHigh: U32, InBlockLow: U32, InBlockHigh: U32, InFirst: Bool, InPad: F32, InBase: F32, InCode: F32,
+	InLogit: F32, InBias: F32, InAllowed: Bool, InAlpha: F32, InTau: F32, InLow: U32, InHigh: U32, InBlockLow: U32, InBlockHigh: U32, InFirst: Bool, InPad: F32, InBase: F32, InCode: F32, InThreshold: F32,
 	InTop: F32, InMass: F32, InScale: F32, InLargest: F32, InExponent: F32, InFraction: F32,
 	InSeen: Bool, InCount: F32, InRepetition: F32, InInverseRepetition: F32, InFrequency: F32, InPresence: F32,
 }

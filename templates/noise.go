@@ -61,10 +61,10 @@ func (c *samplers) placeOf(word ptx.B32, i int) ptx.B32 {
 	return byteOf(c.f, word, i)
 }
 
-// codeWords draws one word of codes and the word of places beside it.
-func (c *samplers) codeWords(l codeLayout, word, firstBlock, firstColumn ptx.B32) []ptx.B32 {
-	f := c.f
-	block, group, column := f.B32("block"), f.B32("group"), f.B32("first_column")
+// wordPlace is the block of a word, and its first column.
+func (c *samplers) wordPlace(l codeLayout, word, firstBlock, firstColumn ptx.B32) (block, column ptx.B32) {
+	f, group := c.f, ptx.B32{}
+	block, group, column = f.B32("block"), f.B32("group"), f.B32("first_column")
 	f.OrB32(block, firstBlock, imm(f, blockBit))
 	f.MovB32(group, word)
 	if l.blocks > 1 {
@@ -79,6 +79,13 @@ func (c *samplers) codeWords(l codeLayout, word, firstBlock, firstColumn ptx.B32
 	f.ShrU32(group, group, ptx.Imm(2))
 	f.MadLoU32(column, group, ptx.Imm(l.stride), column)
 	f.MinU32(column, column, ptx.Imm(c.t.N-1-l.offsets[len(l.offsets)-1])) // a last group that the tile cuts
+	return block, column
+}
+
+// codeWords draws one word of codes and the word of places beside it.
+func (c *samplers) codeWords(l codeLayout, word, firstBlock, firstColumn ptx.B32) []ptx.B32 {
+	f := c.f
+	block, column := c.wordPlace(l, word, firstBlock, firstColumn)
 	records, pair := c.at(column, 16), pairState(f, block)
 	var codes, places []ptx.B32
 	for _, offset := range l.offsets {

@@ -27,6 +27,7 @@ type skeleton struct {
 	base      *ir.Graph
 	logit     *ir.Graph
 	bound     *ir.Graph
+	limits    *ir.Graph // of logits, where these are compared with limits
 	floor     *ir.Graph
 	grouped   groupedGraphs
 	sum       sumGraphs
@@ -80,7 +81,7 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	whole := c
 	c.Chain = c.Chain.Unedited()
 	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, whole: whole, options: o, shared: shared,
-		score: ir.Score(c), base: ir.Base(c), logit: ir.Logit(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, whole, o), done: f.Label("done")}
+		score: ir.Score(c), base: ir.Base(c), logit: ir.Logit(c), bound: ir.Bound(c), limits: ir.Limit(c), floor: ir.Floor(c), sig: newParams(f, plan, whole, o), done: f.Label("done")}
 	if o.Further {
 		k.gone = f.Label("gone")
 	}

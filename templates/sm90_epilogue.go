@@ -153,6 +153,13 @@ func (c *consumer) findGroups(of tiles, hit ptx.B32) {
 	mine, codes, reaches := f.B32("groups_of_thread"), c.codeAddress(), f.Pred("reaches")
 	f.MovB32(mine, ptx.Imm(0))
 	across := c.t.N / tiling.CodeGroup
+	if c.limited() {
+		c.storeLimits(c.layout)
+		c.passLimits(mine, reaches)
+		f.ReduxSyncOrB32(hit, mine, ptx.Imm(fullWarp))
+		c.wakeQueue(hit)
+		return
+	}
 	var t *tile
 	for g := range len(c.acc) / perGroup {
 		if g%across == 0 {
@@ -164,8 +171,13 @@ func (c *consumer) findGroups(of tiles, hit ptx.B32) {
 		f.OrB32(mine, mine, ptx.Imm(1<<g)).If(reaches)
 	}
 	f.ReduxSyncOrB32(hit, mine, ptx.Imm(fullWarp))
-	if c.queues() { // what waits is scored with the rows' last group
-		f.OrB32(hit, hit, ptx.Imm(1<<(len(c.acc)/perGroup-1))).If(c.final)
+	c.wakeQueue(hit)
+}
+
+// wakeQueue adds the rows' last group, with which what waits is scored.
+func (c *consumer) wakeQueue(hit ptx.B32) {
+	if c.queues() {
+		c.f.OrB32(hit, hit, ptx.Imm(1<<(len(c.acc)/perGroup-1))).If(c.final)
 	}
 }
 

@@ -154,6 +154,21 @@ func TestProductsFillTheAccumulators(t *testing.T) {
 	}
 }
 
+// The noise of a tile takes as long to draw as two stages to multiply. A warpgroup that hands the tensor core over gives its last stage
+// back first, for the other to have it filled; one that multiplies alone draws while its last products are made.
+func TestNoiseIsDrawnWhereNobodyWaits(t *testing.T) {
+	for name, k := range kernels(t) {
+		if !k.sm90() {
+			continue
+		}
+		drawn, last := strings.Index(k.text, "draw_word:"), strings.Index(k.text, "wgmma.wait_group.sync.aligned 0;")
+		back := last + strings.Index(k.text[last:], "mbarrier.arrive")
+		require.Positive(t, drawn, name)
+		require.Positive(t, last, name)
+		require.Equal(t, k.plan.Tile.PingPong, drawn > back, name)
+	}
+}
+
 // Tensor memory is allocated once, the permit to allocate given up, and as many columns given back: a CTA that ends with
 // columns allocated hangs the next.
 func TestTensorMemoryIsGivenBack(t *testing.T) {

@@ -58,6 +58,9 @@ type Storage struct {
 	Tops, Reaches int
 
 	Codes int // offset of the codes of the noise and the places of the blocks' first tokens, a byte each for each block and row
+	// Limits is the offset of what logits have to pass for their blocks' scores to reach a threshold, 4 bytes for each code; 0 where
+	// tokens are compared by their scores.
+	Limits int
 	// What a sampling warp has to itself, Own bytes: at offset Queue the candidates that wait for their scores, QueueEntries of 16
 	// bytes, which grouped sampling has none of; at offset Winners, for the log-probability, 8 bytes for each row: the id and
 	// the score without noise of its last best token. Offsets are the first warp's.
@@ -120,6 +123,8 @@ const (
 	CodeGroup     = 16
 	GroupWords    = 4
 	CodeWordBytes = 8
+	// LimitWordBytes is the limits of a word's columns.
+	LimitWordBytes = 16
 )
 
 // codeGroups is the groups of columns of a tile; a narrow one has part of one.
@@ -250,6 +255,21 @@ func ownBytes(t Tile, c ir.Computation) int {
 	return queueBytes(c) + winnerBytes*t.N
 }
 
+// limitWidth is the columns from which sampling is a load beside the products, so that logits are compared with limits.
+const limitWidth = 64
+
+// placeLimits places the limits behind all else, if they are wanted and the ring leaves the room.
+func (s *Storage) placeLimits(p *Plan, c ir.Computation) {
+	if t := p.Tile; !t.PingPong || t.N < limitWidth || !c.LogitLimits() {
+		return
+	}
+	at := ceilDiv(s.Total, LimitWordBytes) * LimitWordBytes
+	end := at + LimitWordBytes*p.Pipeline.CodeWords*p.Pipeline.Samplers/warpThreads
+	if end <= p.Arch.MaxSharedPerCTA {
+		s.Limits, s.Total = at, end
+	}
+}
+
 func newStorage(p *Plan, c ir.Computation) Storage {
 	t := p.Tile
 	s := Storage{WeightStage: t.M * swizzleBytes, HiddenStage: t.N * swizzleBytes}
@@ -315,5 +335,6 @@ func newStorage(p *Plan, c ir.Computation) Storage {
 		s.Place = place(addressBytes)
 	}
 	s.Total = end
+	s.placeLimits(p, c)
 	return s
 }

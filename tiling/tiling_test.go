@@ -138,6 +138,7 @@ func regions(p *Plan, c ir.Computation) []region {
 		{"scales", s.Scales, 4 * t.N, 16, sums && c.Chain.Temperature && c.LogProb != ir.RawLogProb}, // read as v4.f32
 		{"sums", s.Sums, 2 * 4 * t.N * sets, 16, sums},
 		{"queues and winners", own, s.Own * p.Pipeline.Samplers / 32, 16, c.Sampler != ir.Grouped || c.LogProb != ir.NoLogProb},
+		{"limits", s.Limits, 16 * codeWords(p) * p.Pipeline.Samplers / 32, 16, limitsWanted(t, c) && (s.Limits > 0 || s.Total+16*codeWords(p)*p.Pipeline.Samplers/32 <= p.Arch.MaxSharedPerCTA)}, // v4.f32
 		{"full", s.Full, 8 * t.Stages, 8, true}, // mbarriers
 		{"empty", s.Empty, 8 * t.Stages, 8, true},
 		{"deal and flag", s.Deal, 16, 16, s.Flag == s.Deal},                             // read as v4.b32
@@ -146,6 +147,14 @@ func regions(p *Plan, c ir.Computation) []region {
 		{"tiles", s.Tiles, 2 * 8 * p.Tensor.Buffers, 8, p.Tensor.Buffers > 0}, // mbarriers
 		{"place", s.Place, 4, 4, p.Tensor.Buffers > 0},
 	}
+}
+
+// limitsWanted says where logits are compared with limits, if there is room.
+func limitsWanted(t Tile, c ir.Computation) bool {
+	plain := c.Chain.Scale >= 0 && c.Chain.Softcap == 0 && c.Chain.Bias == ir.BiasNone
+	edited := c.Chain.Bias == ir.BiasSparse || c.Chain.Penalties || c.Chain.IDs // all of which comes before
+	plain = (plain || edited) && !c.Chain.Mask
+	return t.PingPong && t.N >= 64 && c.Sampler != ir.Greedy && c.TopN == 0 && plain
 }
 
 // codeWords are a warp's: four for each block of 16 rows and 16 columns that it samples.

@@ -1,0 +1,41 @@
+package sim_test
+
+import (
+	"testing"
+
+	"github.com/fsgen/fsgen/arch"
+)
+
+// limitFaults are planted where logits are compared with limits.
+//
+// What only costs time is not here: a limit that is too low, or that the check against the threshold throws away.
+var limitFaults = []fault{
+	{"limits without the noise, which nobody checks", `fma.rn.f32 +%f40, %f35, 0fBF800008, %f39;((?s).*?)selp.f32 +%limit, %f42, %f43, %below;`, "mov.f32 %f40, %f39;${1}mov.f32 %limit, %f42;", 0},
+	{"limits of another row's threshold, which nobody checks", `mul.rn.f32 +%f52, %record_5_2, %f51;((?s).*?)selp.f32 +%limit_1, (%f\d+), %f\d+, %below_1;`, "mul.rn.f32 %f52, %record_4_2, %f51;${1}mov.f32 %limit_1, $2;", 0},
+	{"the noise of one column for two", `(prmt.b32 +%r\d+, %code_word, 0x43000000), 28996;`, `$1, 28740;`, 0},
+	{"the codes of other columns", `ld.shared.b32 +%code_word, \[%code_addr_1\+(\d+)\];`, `ld.shared.b32 %code_word, [%codes+$1];`, 0},
+	{"the records of other columns", `mad.lo.u32 +(%r\d+), %first_column_4, 16, %smem;`, `mov.b32 $1, %smem;`, 0},
+	{"a second product's limits are the first's", `(mad.lo.u32 +%limit_addr), %word_1, 16,`, `and.b32 %word_1, %word_1, 15;
+$1, %word_1, 16,`, 0},
+	{"all warps' limits in one place", `sub.u32 +(%r\d+), %codes, %smem;`, `mov.b32 $1, 0;`, every},
+	{"limits read before they are known", `(limits_known:\s*)bar.warp.sync +0xffffffff;`, `$1`, 0},
+	{"a lane reads the first lane's limits", `(and.b32 +%r\d+, %lane), 3;(\s*sub.u32 +%r\d+, %codes, %smem;\s*mad.lo.u32 +%r\d+, %r\d+, 2, %smem;\s*mad.lo.u32 +%limit_addr_1)`, `$1, 0;$2`, 0},
+	{"a block's second token is not compared", `max.NaN.f32 +(%top\w*), (%acc\d+), %acc\d+;`, `max.NaN.f32 $1, $2, $2;`, every},
+	{"a token in the second column is not compared", `setp.gtu.or.f32 +%reaches, (%top\w*), (%limits\w*1), %reaches;`, ``, every},
+}
+
+// nanLimitFaults need a token whose logits are no numbers, in all rows.
+var nanLimitFaults = []fault{
+	{"NaN passes no limit", `setp.gtu(.f32|.or.f32)( +%reaches, %top\w*, %limits)`, `setp.gt$1$2`, every},
+}
+
+// limitUnderTest is a kernel that compares logits with limits; of so many tokens few groups have one that passes.
+func limitUnderTest(t testing.TB, nan bool) *kernelUnderTest {
+	const vocab, hidden = 3000, 72
+	k := underTest(t, arch.SM90, "m128n64k64s4c1p", "temperature", vocab, hidden, 60, 2)
+	if nan {
+		k.p.req.W[(vocab-20)*hidden] = 0x7FC0
+		k.answer(t)
+	}
+	return k
+}

@@ -1,0 +1,84 @@
+package templates
+
+import (
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/tiling"
+)
+
+// A block's noise is bounded by one code for all its tokens (ir.NoiseCode), so that what a row's threshold asks of a score it asks of the
+// block's logits: to pass a limit, worked out once for 16 tokens. A logit is then compared in one instruction instead of four.
+
+// limited reports whether logits are compared with limits.
+func (c *samplers) limited() bool { return c.plan.Storage.Limits > 0 && !c.options.Exhaustive }
+
+// storeLimits works out the limits of a warp's blocks of the tile, a word's columns a lane at a time.
+func (c *samplers) storeLimits(l codeLayout) {
+	f, words := c.f, c.plan.Pipeline.CodeWords
+	word, past, end := f.B32("word"), f.Pred("past"), f.Label("limits_known")
+	f.MovB32(word, c.lane)
+	loop := f.Here("limit_word")
+	f.SetpU32(ptx.GE, past, word, ptx.Imm(words))
+	f.Bra(end).If(past)
+	_, column := c.wordPlace(l, word, imm(f, 0), imm(f, 0))
+	codes, packed := f.B32("code_addr"), f.B32("code_word")
+	f.MadLoU32(codes, word, ptx.Imm(wordBytes), c.codes)
+	f.LdSharedB32(packed, codes.Off(c.plan.Storage.Codes))
+	records, limits := c.at(column, 16), make([]ptx.F32, len(l.offsets))
+	for i, offset := range l.offsets {
+		record := c.loadRecord(records.Off(c.plan.Storage.Rows + 16*offset))
+		limits[i] = c.limit(record, codeValue(f, packed, i))
+	}
+	f.StSharedV4F32(c.limitAddress(word).Off(c.plan.Storage.Limits), limits)
+	f.AddU32(word, word, ptx.Imm(warpSize))
+	f.Bra(loop)
+	f.Place(end)
+	f.BarWarpSync(ptx.Imm(fullWarp))
+}
+
+// limitAddress is the address register of the limits of one of the warp's words, short of the storage's offset.
+func (c *samplers) limitAddress(word ptx.B32) ptx.B32 {
+	f, base, at := c.f, c.f.B32(), c.f.B32("limit_addr")
+	f.SubU32(base, c.codes, c.smem)
+	f.MadLoU32(base, base, ptx.Imm(tiling.LimitWordBytes/wordBytes), c.smem)
+	f.MadLoU32(at, word, ptx.Imm(tiling.LimitWordBytes), base)
+	return at
+}
+
+// limit is a logit that does not reach the row's threshold with the noise of a code: NaN, which every logit passes, if none is known. What
+// Base and Bound make of it is held against the threshold, so that rounding cannot make it too high (ir.Limit).
+func (c *samplers) limit(r rowRecord, code ptx.F32) ptx.F32 {
+	f, zero, limit := c.f, c.f.F32("zero"), c.f.F32("limit")
+	f.MovF32(zero, ptx.F32Imm(0))
+	known := lower(f, c.limits, inputs{f: map[ir.Input]ptx.F32{ir.InThreshold: r.threshold, ir.InAlpha: r.alpha, ir.InTau: r.tau, ir.InCode: code}})
+	in, nan, below := newInputs(known), f.F32(), f.Pred("below")
+	in.f[ir.InAlpha], in.f[ir.InPad] = r.alpha, zero
+	e := scanned{element: element{code: code}, record: r}
+	f.SetpF32(ptx.LT, below, c.bounded(&e, lower(f, c.base, in)), r.threshold)
+	f.MovF32(nan, ptx.F32Imm(math.NaN()))
+	f.SelpF32(limit, known, nan, below)
+	return limit
+}
+
+// passLimits sets the bits of the groups in which a logit of the thread passes its limit.
+func (c *consumer) passLimits(groups ptx.B32, passes ptx.Pred) {
+	f, lane := c.f, c.f.B32()
+	f.AndB32(lane, c.lane, ptx.Imm(groupWords-1))
+	at := c.limitAddress(lane)
+	for g := range len(c.acc) / perGroup {
+		z, limits := c.acc[g*perGroup:(g+1)*perGroup], f.NewF32s("limits", perGroup/2)
+		f.LdSharedV4F32(limits, at.Off(c.plan.Storage.Limits+g*groupWords*tiling.LimitWordBytes))
+		for i, limit := range limits {
+			top, token := f.F32("top"), 4*(i/2)+i%2 // as groupOf has them
+			f.MaxF32(top, z[token], z[token+2], ptx.NaN)
+			if i == 0 {
+				f.SetpF32(ptx.GTU, passes, top, limit)
+			} else {
+				f.SetpOrF32(ptx.GTU, passes, top, limit, passes)
+			}
+		}
+		f.OrB32(groups, groups, ptx.Imm(1<<g)).If(passes)
+	}
+}
