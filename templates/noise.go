@@ -31,9 +31,8 @@ const (
 func (l codeLayout) run() int { return groupWords * l.groups }
 
 // drawCodes draws the noise of a warp's share of a tile: block is the first one's number, first its first column. It is
-// cheap enough to be done by the warps that sample, while the tensor core is at their last products, or at the other warpgroup's where these
-// take turns; a warp of its own
-// would disturb the products all the time (docs/NOTES.md).
+// cheap enough to be done by the warps that sample, while the tensor core is at their last products or, where warpgroups take turns, at
+// the other's; a warp of its own would disturb the products all the time (docs/NOTES.md).
 func (c *samplers) drawCodes(l codeLayout, block, first ptx.B32) {
 	if !c.c.Sampler.Random() {
 		return
