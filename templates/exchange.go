@@ -61,22 +61,25 @@ func (c *samplers) exchanges() bool {
 }
 
 // bringTable copies what the exchange needs of the table to shared memory as the CTA begins, while weights are on their way: at the end each
-// load would be a wait of its own for memory, one behind the other. Barriers enough follow before anybody reads it.
+// load would be a wait of its own for memory, one behind the other. Barriers enough follow before anybody reads it. The last warp does it:
+// the first ones have the rows' parameters to wait for.
 func (c *samplers) bringTable() {
 	f, x, end := c.f, &exchange{table: loadPointer(c.f, c.sig.shard.peers, "peers")}, c.f.Label("table_here")
+	member := f.B32("table_thread") // past all ranks in other warps
+	f.SubU32(member, c.thread, ptx.Imm(c.plan.Pipeline.Samplers-warpSize))
 	world, all, none, first := x.tableWord(f, manifest.PeerWorld, "world"), f.B32("near_ranks"), f.Pred("no_rank"), f.Pred("is_first")
 	to, near := f.B32(), c.nearTable()
-	f.SetpU32(ptx.EQ, first, c.thread, ptx.Imm(0))
+	f.SetpU32(ptx.EQ, first, member, ptx.Imm(0))
 	for at := 0; at < tiling.PeersHead; at += 16 {
 		head := f.NewB32s("table_head", 4)
 		f.LdGlobalV4B32(head, x.table.Off(at)).If(first)
 		f.StSharedV4B32(near.Off(at), head).If(first)
 	}
 	f.MinU32(all, world, ptx.Imm(tiling.PeersNear))
-	f.SetpU32(ptx.GE, none, c.thread, all)
+	f.SetpU32(ptx.GE, none, member, all)
 	f.Bra(end).If(none)
-	inbox := x.inbox(f, c.thread)
-	f.MadLoU32(to, c.thread, ptx.Imm(8), near)
+	inbox := x.inbox(f, member)
+	f.MadLoU32(to, member, ptx.Imm(8), near)
 	f.StSharedB64(to.Off(tiling.PeersHead), inbox)
 	f.Place(end)
 }
