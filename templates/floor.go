@@ -9,20 +9,17 @@ import (
 
 // seedBests gives the rows a best to start from, when they see their first tile: without one everything would be a
 // candidate. The token that has its block's least exponential has a score that is known from below, and a row's largest such
-// floor, over the tiles of all CTAs, is near its final best. groups runs its body for every group of the tile.
+// floor, over the tiles of all CTAs, is near its final best. seed raises keys to the floors of the tile.
 //
 // A floor stands in a key as a score whose low word is 0, below that of any id with the same score: the row's true best is
 // at least its floor, so that no floor is a result.
-func (c *samplers) seedBests(groups func(body func(g group))) {
+func (c *samplers) seedBests(seed func()) {
 	f := c.f
 	seen, stale := f.Label("rows_seen"), f.Pred("rows_stale")
 	f.SetpU32(ptx.EQ, stale, c.fresh, ptx.Imm(0))
 	f.Bra(seen).If(stale)
 	f.Comment("First tile of these rows: floors of the scores of the blocks' first tokens.")
-	groups(func(g group) {
-		c.markTops(g)
-		c.floors(g)
-	})
+	seed()
 	c.teamSync()
 	if c.collecting() {
 		c.awaitMarks()
@@ -47,6 +44,12 @@ func (c *samplers) seedBests(groups func(body func(g group))) {
 	f.Place(seen)
 }
 
+// seed marks and raises keys by a group.
+func (c *samplers) seed(g group) {
+	c.markTops(g)
+	c.floors(g)
+}
+
 // floors raises the keys of a group's rows to the floors that the thread's tokens give.
 func (c *samplers) floors(g group) {
 	f := c.f
@@ -67,14 +70,20 @@ func (c *samplers) floors(g group) {
 				c.markFloors(marks, g.id)
 			}
 		}
-		high, zero, key := scoreBits(f, least), f.B32(), f.B64("key")
-		f.MovB32(zero, ptx.Imm(0))
-		f.SelpB32(high, high, ptx.Imm(keyEmpty), known)
-		f.MovPackB64(key, zero, high)
-		column := f.B32("column")
+		key, column := c.floorKey(least, known), f.B32("column")
 		f.AddU32(column, g.columns, ptx.Imm(g.place(i)))
 		c.commit(column, key)
 	}
+}
+
+// floorKey is the key of a floor that is known, and the empty one otherwise.
+func (c *samplers) floorKey(least ptx.F32, known ptx.Pred) ptx.B64 {
+	f := c.f
+	high, zero, key := scoreBits(f, least), f.B32(), f.B64("key")
+	f.MovB32(zero, ptx.Imm(0))
+	f.SelpB32(high, high, ptx.Imm(keyEmpty), known)
+	f.MovPackB64(key, zero, high)
+	return key
 }
 
 // firstOf returns the score without noise of the element's token that is its block's first, and whether there is one whose

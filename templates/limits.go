@@ -16,29 +16,24 @@ func (c *samplers) limited() bool { return c.plan.Storage.Limits > 0 && !c.optio
 
 // storeLimits works out the limits of a warp's blocks of the tile, a word's columns a lane at a time.
 func (c *samplers) storeLimits(l codeLayout) {
-	f, words := c.f, c.plan.Pipeline.CodeWords
-	word, past, end := f.B32("word"), f.Pred("past"), f.Label("limits_known")
-	f.MovB32(word, c.lane)
-	loop := f.Here("limit_word")
-	f.SetpU32(ptx.GE, past, word, ptx.Imm(words))
-	f.Bra(end).If(past)
-	_, column := c.wordPlace(l, word, imm(f, 0), imm(f, 0))
-	codes, packed := f.B32("code_addr"), f.B32("code_word")
-	f.MadLoU32(codes, word, ptx.Imm(wordBytes), c.codes)
-	f.LdSharedB32(packed, codes.Off(c.plan.Storage.Codes))
-	records, limits := c.at(column, 16), make([]ptx.F32, len(l.offsets))
-	for i, offset := range l.offsets {
-		record := c.loadRecord(records.Off(c.plan.Storage.Rows + 16*offset))
-		limits[i] = c.limit(record, codeValue(f, packed, i))
-	}
-	f.StSharedV4F32(c.limitAddress(word).Off(c.plan.Storage.Limits), limits)
-	f.AddU32(word, word, ptx.Imm(warpSize))
-	f.Bra(loop)
-	f.Place(end)
+	f := c.f
+	c.eachWord("limit_word", "limits_known", func(word ptx.B32) {
+		_, column := c.wordPlace(l, word, imm(f, 0), imm(f, 0))
+		codes, packed := f.B32("code_addr"), f.B32("code_word")
+		f.MadLoU32(codes, word, ptx.Imm(wordBytes), c.codes)
+		f.LdSharedB32(packed, codes.Off(c.plan.Storage.Codes))
+		records, limits := c.at(column, 16), make([]ptx.F32, len(l.offsets))
+		for i, offset := range l.offsets {
+			record := c.loadRecord(records.Off(c.plan.Storage.Rows + 16*offset))
+			limits[i] = c.limit(record, codeValue(f, packed, i))
+		}
+		f.StSharedV4F32(c.limitAddress(word).Off(c.plan.Storage.Limits), limits)
+	})
 	f.BarWarpSync(ptx.Imm(fullWarp))
 }
 
-// limitAddress is the address register of the limits of one of the warp's words, short of the storage's offset.
+// limitAddress is the address register of the limits of one of the warp's words, short of the storage's offset: limits lie as codes do, but
+// wider.
 func (c *samplers) limitAddress(word ptx.B32) ptx.B32 {
 	f, base, at := c.f, c.f.B32(), c.f.B32("limit_addr")
 	f.SubU32(base, c.codes, c.smem)

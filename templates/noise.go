@@ -37,20 +37,28 @@ func (c *samplers) drawCodes(l codeLayout, block, first ptx.B32) {
 	if !c.c.Sampler.Random() {
 		return
 	}
-	f, words := c.f, c.plan.Pipeline.CodeWords
-	word, past, end := f.B32("word"), f.Pred("past"), f.Label("codes_drawn")
+	f := c.f
 	f.BarWarpSync(ptx.Imm(fullWarp)) // the codes of the tile before have been read
+	c.eachWord("draw_word", "codes_drawn", func(word ptx.B32) {
+		addr := f.B32("code_addr")
+		f.MadLoU32(addr, word, ptx.Imm(wordBytes), c.codes)
+		f.StSharedV2B32(addr.Off(c.plan.Storage.Codes), c.codeWords(l, word, block, first))
+	})
+	f.BarWarpSync(ptx.Imm(fullWarp))
+}
+
+// eachWord runs body for the words of codes that the warp has of a tile, one a lane at a time.
+func (c *samplers) eachWord(name, done string, body func(word ptx.B32)) {
+	f := c.f
+	word, past, end := f.B32("word"), f.Pred("past"), f.Label(done)
 	f.MovB32(word, c.lane)
-	loop := f.Here("draw_word")
-	f.SetpU32(ptx.GE, past, word, ptx.Imm(words))
+	loop := f.Here(name)
+	f.SetpU32(ptx.GE, past, word, ptx.Imm(c.plan.Pipeline.CodeWords))
 	f.Bra(end).If(past)
-	addr := f.B32("code_addr")
-	f.MadLoU32(addr, word, ptx.Imm(wordBytes), c.codes)
-	f.StSharedV2B32(addr.Off(c.plan.Storage.Codes), c.codeWords(l, word, block, first))
+	body(word)
 	f.AddU32(word, word, ptx.Imm(warpSize))
 	f.Bra(loop)
 	f.Place(end)
-	f.BarWarpSync(ptx.Imm(fullWarp))
 }
 
 // placeOf returns the place of a block's first token; samplers that score blocks as a whole have no use for it.

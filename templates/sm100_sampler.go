@@ -127,7 +127,7 @@ func (c *tensorSampler) epilogue(t *laneTile, buffer ptx.B32) {
 		c.eachGroup(t, buffer, "rank_group", c.countAhead)
 		return
 	}
-	c.seedBests(func(body func(g group)) { c.eachGroup(t, buffer, "floor_group", body) })
+	c.seedBests(func() { c.eachGroup(t, buffer, "floor_group", c.seed) })
 	if c.summing() && !c.keepsUnedited() {
 		c.whereAdding(func() { c.sumGroups(t, buffer) })
 	}

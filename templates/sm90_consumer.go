@@ -76,10 +76,15 @@ func (c *consumer) clearAccumulators() {
 
 // drawTile draws the noise of the warp's 16 rows of the tile.
 func (c *consumer) drawTile(row ptx.B32) {
+	c.drawCodes(c.layout, c.warpBlock(row), imm(c.f, 0))
+}
+
+// warpBlock is the number of the block that the warp's first 16 rows are.
+func (c *consumer) warpBlock(row ptx.B32) ptx.B32 {
 	block := c.f.B32("warp_block")
 	c.f.ShrU32(block, row, ptx.Imm(4))
 	c.f.AddU32(block, block, c.warp)
-	c.drawCodes(c.layout, block, imm(c.f, 0))
+	return block
 }
 
 // coordinates places the thread in the tile: lane l of warp w of a warpgroup holds accumulator rows 16w + l/4 and 8

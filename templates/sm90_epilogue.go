@@ -14,6 +14,7 @@ type tile struct {
 
 // tiles gives the tile of one of the warpgroup's products: at is its number, or its number in a register.
 type tiles struct {
+	span
 	at func(product int) *tile
 	in func(product ptx.B32) *tile
 }
@@ -23,9 +24,10 @@ type tiles struct {
 func (c *consumer) newTiles(s span) tiles {
 	if c.products() == 1 {
 		t := c.newTile(s.row, s.end)
-		return tiles{func(int) *tile { return t }, func(ptx.B32) *tile { return t }}
+		return tiles{s, func(int) *tile { return t }, func(ptx.B32) *tile { return t }}
 	}
 	return tiles{
+		s,
 		func(product int) *tile {
 			row := c.f.B32("product_row")
 			c.f.AddU32(row, s.row, ptx.Imm(product*productRows))
@@ -77,17 +79,21 @@ func (c *consumer) epilogue(t tiles) {
 	}
 	if groups <= 1 {
 		only := c.groupOf(t.at(0), c.acc, c.colInN, c.codeAddress())
-		c.seedBests(func(body func(g group)) { body(only) })
+		c.seedBests(func() { c.seed(only) })
 		c.sumSecond(t)
 		c.whereSurveying(func() { c.survey(only) })
 		c.compare(only)
 		return
 	}
 	all := ptx.Imm(1<<groups - 1)
-	c.seedBests(func(body func(g group)) {
+	c.seedBests(func() {
+		if c.floorsByLanes() {
+			c.floorsOfFirsts(t.span)
+			return
+		}
 		every := f.B32("groups")
 		f.MovB32(every, all)
-		c.eachGroup(t, every, "floor_group", body)
+		c.eachGroup(t, every, "floor_group", c.seed)
 	})
 	hit := f.B32("groups_hit")
 	f.MovB32(hit, all)
