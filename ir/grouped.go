@@ -75,3 +75,24 @@ func minusLog(b *builder, e2 *Node) *Node {
 // groupedFloor builds a lower bound of blockNoise's float32 result for any mass, from 1 on: -log E is log 16 less than the
 // noise of the block's first token for the sampler that draws token by token.
 func groupedFloor(b *builder) *Node { return floorLess(b, logBlock) }
+
+// What MeanFloor takes off: of the base for the roundings of the mean, and of the noise for those of a block's mass and, where
+// scores lie close together beside their size, for what rounding does to each of them.
+const (
+	meanSlack  = 1.0 / (1 << 19)
+	meanMargin = 0.01
+	// LeastMeanTau is the least tau above 0 for which MeanFloor holds: below, a unit in the last place of a subnormal logit may be
+	// more than the margin.
+	LeastMeanTau = 0x1p-100
+)
+
+// MeanFloor is the graph of a lower bound of BlockScore like Floor, much nearer to it: from the Base of the mean of the block's 16
+// logits, added up in float32 in any order. By Jensen's inequality log(sum of exp(a/tau)) is at least log 16 + mean(a)/tau, which for
+// normal logits is half a unit short, where the largest of them alone is one and a half short.
+func MeanFloor(c Computation) *Graph {
+	b := newBuilder()
+	mean := b.input(InBase)
+	mean = b.op(OpFma, b.op(OpAbs, mean), b.f(-meanSlack), mean)
+	noise := func(b *builder) *Node { return floorLess(b, meanMargin) }
+	return Optimize(b.finish(b.boundOf(c.Normalize(), noise, mean)))
+}

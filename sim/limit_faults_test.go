@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/fsgen/fsgen/arch"
+	"github.com/fsgen/fsgen/ir"
 )
 
 // limitFaults are planted where logits are compared with limits.
@@ -33,13 +34,25 @@ var nanLimitFaults = []fault{
 	{"NaN passes no limit", `setp.gtu(.f32|.or.f32)( +%reaches, %top\w*, %limits)`, `setp.gt$1$2`, every},
 }
 
+// meanFloorFaults are planted where blocks that are scored as a whole give floors by their means.
+var meanFloorFaults = []fault{
+	{"means read before they are there", `bar.warp.sync +0xffffffff;(\s*mov.b32 +%word\w*, %lane;\s*floor_word:)`, `$1`, 0},
+	{"sums for means", `mul.rn.f32 +(%block_mean\w*), (%\w+), 0f3D800000;`, `mov.f32 $1, $2;`, every},
+	{"a lane's own tokens for the block's", `mul.rn.f32 +(%block_mean)(\w*), %\w+, 0f3D800000;`, `mul.rn.f32 $1$2, %block_sum$2, 0f3F000000;`, every},
+	{"means of the row beside", `add.u32 +%floor_column_1, (%first_column_\d+), 1;`, `mov.b32 %floor_column_1, $1;`, 0},
+	{"floors 1.8 too high", `(fma.rn.f32 +%f\d+, %f\d+, 0f3E317218), 0fC19E\w{4};`, `$1, 0fC1900000;`, every},
+	{"means put where another lane's are", `(setp.lt.u32 +%is_first, %lane), 4;`, `$1, 8;`, 0},
+}
+
 // limitUnderTest is a kernel that compares logits with limits; of so many tokens few groups have one that passes.
-func limitUnderTest(t testing.TB, nan bool) *kernelUnderTest {
+func limitUnderTest(t testing.TB, sampler ir.Sampler, tile string, nan bool) *kernelUnderTest {
 	const vocab, hidden = 3000, 72
-	k := underTest(t, arch.SM90, "m128n64k64s4c1p", "temperature", vocab, hidden, 60, 2)
+	comp := chain(t, "temperature")
+	comp.Sampler = sampler
+	k := &kernelUnderTest{name: arch.SM90.Name + " " + tile + " " + sampler.String(), art: frozen(t, comp, tile, arch.SM90), p: newProblem(comp, vocab, hidden, 60, 3), ctas: 2}
 	if nan {
 		k.p.req.W[(vocab-20)*hidden] = 0x7FC0
-		k.answer(t)
 	}
+	k.answer(t)
 	return k
 }

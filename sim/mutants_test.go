@@ -383,8 +383,9 @@ func TestMutants(t *testing.T) {
 		{summedUnderTest(t, arch.SM100, ir.Grouped, "m128n32k64s3c2", transforms, 1100, 72, 40, 16), slices.Concat(groupedFaults, sumFaults, blackwellGroupedFaults)},
 		{summedUnderTest(t, arch.SM90, ir.Gumbel, "m64n32k64s3c1", "temperature", 500, 72, 40, 3), passFaults},
 		{underTest(t, arch.SM90, "m128n32k64s4c1p", transforms, 812, 328, 30, 2), turnsFaults},
-		{limitUnderTest(t, false), limitFaults},
-		{limitUnderTest(t, true), nanLimitFaults},
+		{limitUnderTest(t, ir.Gumbel, "m128n64k64s4c1p", false), limitFaults},
+		{limitUnderTest(t, ir.Gumbel, "m128n64k64s4c1p", true), nanLimitFaults},
+		{limitUnderTest(t, ir.Grouped, "m192n64k64s3c1p", false), meanFloorFaults},
 		{logProbUnderTest(t, arch.SM90, "m128n32k64s5c1", transforms, 700, 72, 40, 3), slices.Concat(logProbFaults, slotFaults)},
 		{truncatedUnderTest(t, arch.SM90, "m64n32k64s4c1", 400, 72, 24, 3), slices.Concat(collectFaults, resolveFaults)},
 	} {

@@ -59,14 +59,12 @@ func (c *samplers) limit(r rowRecord, code ptx.F32) ptx.F32 {
 
 // passLimits sets the bits of the groups in which a logit of the thread passes its limit.
 func (c *consumer) passLimits(groups ptx.B32, passes ptx.Pred) {
-	f, lane := c.f, c.f.B32()
-	f.AndB32(lane, c.lane, ptx.Imm(groupWords-1))
-	at := c.limitAddress(lane)
-	for g := range len(c.acc) / perGroup {
-		z, limits := c.acc[g*perGroup:(g+1)*perGroup], f.NewF32s("limits", perGroup/2)
-		f.LdSharedV4F32(limits, at.Off(c.plan.Storage.Limits+g*groupWords*tiling.LimitWordBytes))
+	f := c.f
+	c.eachOwnWord(func(g int, at func(byte int) ptx.SharedAddr, z []ptx.F32) {
+		limits := f.NewF32s("limits", perGroup/2)
+		f.LdSharedV4F32(limits, at(0))
 		for i, limit := range limits {
-			top, token := f.F32("top"), 4*(i/2)+i%2 // as groupOf has them
+			top, token := f.F32("top"), firstToken(i)
 			f.MaxF32(top, z[token], z[token+2], ptx.NaN)
 			if i == 0 {
 				f.SetpF32(ptx.GTU, passes, top, limit)
@@ -75,5 +73,5 @@ func (c *consumer) passLimits(groups ptx.B32, passes ptx.Pred) {
 			}
 		}
 		f.OrB32(groups, groups, ptx.Imm(1<<g)).If(passes)
-	}
+	})
 }

@@ -17,24 +17,26 @@ import (
 // so that the largest key is the largest score and, among equals, the lowest id. Keys meet in shared memory, then in
 // global memory; the last CTA to finish turns them into tokens and leaves the workspace zero for the next launch.
 type skeleton struct {
-	f         *ptx.Func
-	t         tiling.Tile
-	plan      *tiling.Plan
-	c         ir.Computation // behind the edits
-	whole     ir.Computation // with them
-	behind    int            // bytes of partial sums of a row and CTA that lie before those at hand (second_sum.go)
-	score     *ir.Graph
-	base      *ir.Graph
-	logit     *ir.Graph
-	bound     *ir.Graph
-	limits    *ir.Graph // of logits, where these are compared with limits
-	floor     *ir.Graph
-	grouped   groupedGraphs
-	sum       sumGraphs
-	likeliest topGraphs
-	sig       *params
-	options   Options
-	shared    ptx.SharedVar
+	f      *ptx.Func
+	t      tiling.Tile
+	plan   *tiling.Plan
+	c      ir.Computation // behind the edits
+	whole  ir.Computation // with them
+	behind int            // bytes of partial sums of a row and CTA that lie before those at hand (second_sum.go)
+	score  *ir.Graph
+	base   *ir.Graph
+	logit  *ir.Graph
+	bound  *ir.Graph
+	limits *ir.Graph // of logits, where these are compared with limits
+	floor  *ir.Graph
+	// blockFloor is that of a block as a whole (sm90_floors.go).
+	blockFloor *ir.Graph
+	grouped    groupedGraphs
+	sum        sumGraphs
+	likeliest  topGraphs
+	sig        *params
+	options    Options
+	shared     ptx.SharedVar
 
 	smem  ptx.B32 // base of dynamic shared memory
 	tid   ptx.B32
@@ -85,7 +87,9 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	if o.Further {
 		k.gone = f.Label("gone")
 	}
+	k.blockFloor = k.floor
 	if c.Sampler == ir.Grouped {
+		k.blockFloor = ir.MeanFloor(c)
 		k.grouped = groupedGraphs{term: ir.BlockTerm(c), block: ir.BlockScore(c), race: ir.Race(c)}
 	}
 	if c.AddsUp() {

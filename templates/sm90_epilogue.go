@@ -88,7 +88,7 @@ func (c *consumer) epilogue(t tiles) {
 	all := ptx.Imm(1<<groups - 1)
 	c.seedBests(func() {
 		if c.floorsByLanes() {
-			c.floorsOfFirsts(t.span)
+			c.floorsOfBlocks(t.span)
 			return
 		}
 		every := f.B32("groups")
@@ -274,7 +274,7 @@ func (c *consumer) groupOf(t *tile, z []ptx.F32, columns, codes ptx.B32) group {
 			words = f.NewB32s("code_words", 2)
 			f.LdSharedV2B32(words, codes.Off(c.plan.Storage.Codes+g.codes))
 		}
-		at := 4*(i/2) + i%2
+		at := firstToken(i)
 		e := element{offset: g.place(i), tokens: []candidate{
 			{in: newInputs(z[at]), pad: t.pads[0]}, {in: newInputs(z[at+2]), pad: t.pads[1], below: 8}}}
 		if g.bare {
