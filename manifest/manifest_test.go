@@ -69,6 +69,16 @@ func TestWorkspace(t *testing.T) {
 	require.Equal(t, KeysOffset+8*7, WorkspaceBytes(7))
 }
 
+// What docs/artifacts.md says of memory.
+func TestMemoryOfARow(t *testing.T) {
+	require.Equal(t, 264, WorkspaceBytes(1))
+	require.Equal(t, 131_072, RowCandidates*CandidateBytes)
+	require.InDelta(t, 6_300, CollectionBytes(1)-RowCandidates*CandidateBytes, 100)
+	require.Equal(t, 65_536, 8*RowTopKeys)
+	require.InDelta(t, 850, ReportOffset(TopKeys, 1), 10)
+	require.Equal(t, []int{8, 12, 24}, []int{PartialBytes(false), PartialBytes(true), SecondPartials(true) + PairBytes})
+}
+
 // truncating is a kernel that narrows rows, and its second stage.
 func truncating() *Kernel {
 	k := sample()
