@@ -44,18 +44,21 @@ func (l limitCase) values(logit float32) Values {
 	return Values{F: map[Input]float32{InThreshold: l.threshold, InAlpha: l.alpha, InTau: l.tau, InCode: l.code, InLogit: logit, InPad: 0}}
 }
 
+// scalesOf is alpha and tau of a temperature.
+func scalesOf(temperature float32) (alpha, tau float32) {
+	if temperature > 1 {
+		return 1 / temperature, 1
+	}
+	return 1, temperature
+}
+
 // eachLimitCase runs over rows of all temperatures, thresholds of all sizes and every code.
 func eachLimitCase(f func(l limitCase)) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 400 {
 		exponent := rng.Float64()*60 - 30
-		l := limitCase{threshold: float32(rng.NormFloat64() * math.Exp2(exponent)), alpha: 1, tau: 1}
-		switch temperature := float32(math.Exp2(rng.Float64()*130 - 30)); {
-		case temperature > 1:
-			l.alpha = 1 / temperature
-		default:
-			l.tau = temperature
-		}
+		l := limitCase{threshold: float32(rng.NormFloat64() * math.Exp2(exponent))}
+		l.alpha, l.tau = scalesOf(float32(math.Exp2(rng.Float64()*130 - 30)))
 		for code := range 256 {
 			l.code = CodeValue(uint8(code))
 			f(l)

@@ -60,10 +60,8 @@ func TestMeanFloorIsBelowTheScore(t *testing.T) {
 			case !c.Chain.Temperature:
 			case rng.IntN(20) == 0:
 				l.tau = 0
-			case temperature > 1:
-				l.alpha = float32(1 / temperature)
 			default:
-				l.tau = float32(temperature)
+				l.alpha, l.tau = scalesOf(float32(temperature))
 			}
 			x := rng.Uint64() >> rng.IntN(60)
 			code := NoiseCode(uint32(x >> 32))

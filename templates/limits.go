@@ -15,12 +15,11 @@ import (
 func (c *samplers) limited() bool { return c.plan.Storage.Limits > 0 && !c.options.Exhaustive }
 
 // storeLimits works out the limits of a warp's blocks of the tile, a word's columns a lane at a time.
-func (c *samplers) storeLimits(l codeLayout) {
-	f := c.f
+func (c *consumer) storeLimits() {
+	f, l := c.f, c.layout
 	c.eachWord("limit_word", "limits_known", func(word ptx.B32) {
 		_, column := c.wordPlace(l, word, imm(f, 0), imm(f, 0))
-		codes, packed := f.B32("code_addr"), f.B32("code_word")
-		f.MadLoU32(codes, word, ptx.Imm(wordBytes), c.codes)
+		codes, packed := c.wordAddress(word), f.B32("code_word")
 		f.LdSharedB32(packed, codes.Off(c.plan.Storage.Codes))
 		records, limits := c.at(column, 16), make([]ptx.F32, len(l.offsets))
 		for i, offset := range l.offsets {

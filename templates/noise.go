@@ -40,8 +40,7 @@ func (c *samplers) drawCodes(l codeLayout, block, first ptx.B32) {
 	f := c.f
 	f.BarWarpSync(ptx.Imm(fullWarp)) // the codes of the tile before have been read
 	c.eachWord("draw_word", "codes_drawn", func(word ptx.B32) {
-		addr := f.B32("code_addr")
-		f.MadLoU32(addr, word, ptx.Imm(wordBytes), c.codes)
+		addr := c.wordAddress(word)
 		f.StSharedV2B32(addr.Off(c.plan.Storage.Codes), c.codeWords(l, word, block, first))
 	})
 	f.BarWarpSync(ptx.Imm(fullWarp))
@@ -59,6 +58,13 @@ func (c *samplers) eachWord(name, done string, body func(word ptx.B32)) {
 	f.AddU32(word, word, ptx.Imm(warpSize))
 	f.Bra(loop)
 	f.Place(end)
+}
+
+// wordAddress is the address register of one of the warp's words, short of the storage's offset.
+func (c *samplers) wordAddress(word ptx.B32) ptx.B32 {
+	addr := c.f.B32("code_addr")
+	c.f.MadLoU32(addr, word, ptx.Imm(wordBytes), c.codes)
+	return addr
 }
 
 // placeOf returns the place of a block's first token; samplers that score blocks as a whole have no use for it.

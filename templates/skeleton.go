@@ -27,16 +27,15 @@ type skeleton struct {
 	base   *ir.Graph
 	logit  *ir.Graph
 	bound  *ir.Graph
-	limits *ir.Graph // of logits, where these are compared with limits
 	floor  *ir.Graph
-	// blockFloor is that of a block as a whole (sm90_floors.go).
-	blockFloor *ir.Graph
-	grouped    groupedGraphs
-	sum        sumGraphs
-	likeliest  topGraphs
-	sig        *params
-	options    Options
-	shared     ptx.SharedVar
+	// limits and blockFloor are there where logits are compared with limits: of logits, and of a block from one number (sm90_floors.go).
+	limits, blockFloor *ir.Graph
+	grouped            groupedGraphs
+	sum                sumGraphs
+	likeliest          topGraphs
+	sig                *params
+	options            Options
+	shared             ptx.SharedVar
 
 	smem  ptx.B32 // base of dynamic shared memory
 	tid   ptx.B32
@@ -83,13 +82,17 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	whole := c
 	c.Chain = c.Chain.Unedited()
 	k = &skeleton{f: f, t: plan.Tile, plan: plan, c: c, whole: whole, options: o, shared: shared,
-		score: ir.Score(c), base: ir.Base(c), logit: ir.Logit(c), bound: ir.Bound(c), limits: ir.Limit(c), floor: ir.Floor(c), sig: newParams(f, plan, whole, o), done: f.Label("done")}
+		score: ir.Score(c), base: ir.Base(c), logit: ir.Logit(c), bound: ir.Bound(c), floor: ir.Floor(c), sig: newParams(f, plan, whole, o), done: f.Label("done")}
 	if o.Further {
 		k.gone = f.Label("gone")
 	}
-	k.blockFloor = k.floor
+	if plan.Storage.Limits > 0 {
+		k.limits, k.blockFloor = ir.Limit(c), k.floor
+		if c.Sampler == ir.Grouped {
+			k.blockFloor = ir.MeanFloor(c)
+		}
+	}
 	if c.Sampler == ir.Grouped {
-		k.blockFloor = ir.MeanFloor(c)
 		k.grouped = groupedGraphs{term: ir.BlockTerm(c), block: ir.BlockScore(c), race: ir.Race(c)}
 	}
 	if c.AddsUp() {

@@ -158,14 +158,21 @@ func (c *consumer) findGroups(of tiles, hit ptx.B32) {
 	f := c.f
 	mine, codes, reaches := f.B32("groups_of_thread"), c.codeAddress(), f.Pred("reaches")
 	f.MovB32(mine, ptx.Imm(0))
-	across := c.t.N / tiling.CodeGroup
 	if c.limited() {
-		c.storeLimits(c.layout)
+		c.storeLimits()
 		c.passLimits(mine, reaches)
-		f.ReduxSyncOrB32(hit, mine, ptx.Imm(fullWarp))
-		c.wakeQueue(hit)
-		return
+	} else {
+		c.reachThresholds(of, codes, mine, reaches)
 	}
+	f.ReduxSyncOrB32(hit, mine, ptx.Imm(fullWarp))
+	if c.queues() { // what waits is scored with the rows' last group
+		f.OrB32(hit, hit, ptx.Imm(1<<(len(c.acc)/perGroup-1))).If(c.final)
+	}
+}
+
+// reachThresholds sets the bits of the groups in which a score of the thread may reach its row's threshold.
+func (c *consumer) reachThresholds(of tiles, codes, groups ptx.B32, reaches ptx.Pred) {
+	f, across := c.f, c.t.N/tiling.CodeGroup
 	var t *tile
 	for g := range len(c.acc) / perGroup {
 		if g%across == 0 {
@@ -174,16 +181,7 @@ func (c *consumer) findGroups(of tiles, hit ptx.B32) {
 		part := c.groupOf(t, c.acc[g*perGroup:(g+1)*perGroup], c.colInN, codes)
 		part.first, part.codes = g%across*tiling.CodeGroup, g*codeRun
 		c.reaches(reaches, c.scan(part), c.topReaches(part))
-		f.OrB32(mine, mine, ptx.Imm(1<<g)).If(reaches)
-	}
-	f.ReduxSyncOrB32(hit, mine, ptx.Imm(fullWarp))
-	c.wakeQueue(hit)
-}
-
-// wakeQueue adds the rows' last group, with which what waits is scored.
-func (c *consumer) wakeQueue(hit ptx.B32) {
-	if c.queues() {
-		c.f.OrB32(hit, hit, ptx.Imm(1<<(len(c.acc)/perGroup-1))).If(c.final)
+		f.OrB32(groups, groups, ptx.Imm(1<<g)).If(reaches)
 	}
 }
 

@@ -27,9 +27,8 @@ func (c *consumer) floorsOfBlocks(s span) {
 	f.BarWarpSync(ptx.Imm(fullWarp))
 	c.eachWord("floor_word", "floors_known", func(word ptx.B32) {
 		block, column := c.wordPlace(c.layout, word, c.warpBlock(s.row), imm(f, 0))
-		packed, logits, at := f.NewB32s("code_words", 2), f.NewF32s("block_logit", len(c.layout.offsets)), f.B32("code_addr")
-		f.MadLoU32(at, word, ptx.Imm(wordBytes), c.codes)
-		f.LdSharedV2B32(packed, at.Off(c.plan.Storage.Codes))
+		packed, logits := f.NewB32s("code_words", 2), f.NewF32s("block_logit", len(c.layout.offsets))
+		f.LdSharedV2B32(packed, c.wordAddress(word).Off(c.plan.Storage.Codes))
 		f.LdSharedV4F32(logits, c.limitAddress(word).Off(c.plan.Storage.Limits))
 		f.ShlB32(block, block, ptx.Imm(blockShift)) // which drops what marks it a block
 		for i, offset := range c.layout.offsets {
