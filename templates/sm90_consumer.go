@@ -46,12 +46,13 @@ func (k *sm90) consumer() {
 		c.locate(s)
 		shared := c.publishBests()
 		var tops []sharedTop
+		c.drawAhead(s.row)
 		c.multiply(s.rows, func() {
 			c.serveMarks()
 			c.serveTops(1)
 			c.fetchBests(shared)
 			tops = c.fetchTops()
-			c.drawTile(s.row)
+			c.drawBehind(s.row)
 		})
 		c.adoptBests(shared)
 		c.adoptTops(tops)
@@ -77,6 +78,25 @@ func (c *consumer) clearAccumulators() {
 // drawTile draws the noise of the warp's 16 rows of the tile.
 func (c *consumer) drawTile(row ptx.B32) {
 	c.drawCodes(c.layout, c.warpBlock(row), imm(c.f, 0))
+}
+
+// drawAhead draws the noise of a warpgroup's last tile of some rows ahead of its turn: nothing hides behind the products of that tile, and
+// ahead of them there is time while the other warpgroup has its turn. drawBehind draws that of all other tiles behind the products, when the
+// other warpgroup has the tensor core: ahead of them it would delay them.
+func (c *consumer) drawAhead(row ptx.B32) {
+	if c.t.PingPong && c.c.Sampler.Random() {
+		c.where(c.final, "draws_behind", func() { c.drawTile(row) })
+	}
+}
+
+func (c *consumer) drawBehind(row ptx.B32) {
+	if !c.t.PingPong || !c.c.Sampler.Random() {
+		c.drawTile(row)
+		return
+	}
+	early := c.f.Pred("early")
+	c.f.NotPred(early, c.final)
+	c.where(early, "drawn_ahead", func() { c.drawTile(row) })
 }
 
 // warpBlock is the number of the block that the warp's first 16 rows are.
