@@ -8,19 +8,23 @@ import (
 
 // distribution is one mode's: its tokens above -inf with their logits, in order, at a temperature.
 type distribution struct {
-	list []candidate
-	t    float64
-	log  float64 // of the sum of the powers over that of the first
+	list  []candidate
+	t     float64
+	least float64 // temperature that differences of logits are at least divided by, in sums and near the first
+	log   float64 // of the sum of the powers over that of the first
 }
 
 // distribution returns what a mode has of a row with raw logits y, of which kept may be drawn.
 func (w *row) distribution(mode ir.LogProb, y []float32, kept []candidate) *distribution {
-	d := &distribution{list: kept, t: w.massTemperature()}
+	d := &distribution{list: kept, t: w.massTemperature(), least: leastSumTemperature}
 	if mode != ir.ProcessedLogProb {
 		d.list = w.modelLogits(y)
 	}
-	if mode == ir.RawLogProb {
+	switch {
+	case mode == ir.RawLogProb:
 		d.t = 1
+	case mode == ir.ProcessedLogProb && w.narrowed(len(y)):
+		d.least = 0 // what is kept is added up in float64
 	}
 	sum := 0.0
 	for _, c := range d.list {
@@ -40,17 +44,29 @@ func (w *row) modelLogits(y []float32) (list []candidate) {
 	return ranked(list)
 }
 
-// below is how far a logit lies below the first, over the temperature.
-func (d *distribution) below(z float32) float64 {
+// gap is how far a logit lies below the first, as a number that is not above 0.
+func (d *distribution) gap(z float32) float64 {
 	if top := d.list[0].score; z != top {
-		return (float64(z) - float64(top)) / d.t
+		return float64(z) - float64(top)
 	}
 	return 0 // infinities too
 }
 
+// below is the gap over the temperature of sums.
+func (d *distribution) below(z float32) float64 { return d.gap(z) / max(d.t, d.least) }
+
+// farBelow is where a kernel divides a gap by the temperature itself: it takes the logarithms of the token's power and of the sum
+// apart there.
+const farBelow = -64 * math.Ln2
+
 // logProb is the log-probability of the i-th token.
 func (d *distribution) logProb(i int) float32 {
-	return float32(min(d.below(d.list[i].score)-d.log, 0))
+	z := d.list[i].score
+	x := d.below(z)
+	if x < farBelow {
+		x = d.gap(z) / d.t
+	}
+	return float32(min(x-d.log, 0))
 }
 
 // place finds a token; -1 where the distribution has not got it.
@@ -109,6 +125,21 @@ func (r *Request) LogProbBounds() []float64 {
 		size, err := r.logitBound(&w, b, largest)
 		vocab := float64(r.Shape.Vocab)
 		out[b] = 4*err/t + SummationBound(r.Shape.Vocab, size/t+math.Log(vocab)) + 4*unit*size/t
+		if t < leastSumTemperature {
+			out[b] += coldBound(r.addedUp(&w, b), t, err)
+		}
 	}
 	return out
+}
+
+// addedUp are the tokens, in order, that a kernel adds up in float32 for a row's log-probabilities; of a row that filters narrow none.
+func (r *Request) addedUp(w *row, b int) []candidate {
+	switch y := r.rawLogits(b); {
+	case r.Computation.LogProb != ir.ProcessedLogProb:
+		return w.modelLogits(y)
+	case w.narrowed(len(y)):
+		return nil
+	default:
+		return w.candidates(y)
+	}
 }

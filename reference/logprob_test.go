@@ -181,3 +181,26 @@ func TestReportsChangeNothing(t *testing.T) {
 		require.Equal(t, want.LogSumExp, got.LogSumExp)
 	}
 }
+
+// Below the temperature whose reciprocal float32 has room for, differences of logits are over that one, but for tokens far from the first.
+func TestSumsOfColdRows(t *testing.T) {
+	const least = math.Log2E / math.MaxFloat32
+	logits := []float32{3e-39, 0, -1e-30}
+	s := 1 + math.Exp(-3e-39/least)
+	for _, temperature := range []float32{4e-39, 1e-40, 1e-44, math.SmallestNonzeroFloat32} {
+		for _, sampler := range []ir.Sampler{ir.Gumbel, ir.Grouped} {
+			for _, mode := range modes[1:] {
+				r := withTemperature(reporting(mode, 0, flat(1, logits), 0, 1, 2), temperature)
+				r.Computation.Sampler, r.Computation.LogSumExp = sampler, true
+				res := sample(t, r)
+				for i, below := range []float64{0, -3e-39 / least, (-1e-30 - 3e-39) / float64(temperature)} {
+					require.InEpsilon(t, below-math.Log(s), res.Listed[0][i], 1e-6, "token %d, T = %v", i, temperature)
+				}
+				require.InEpsilon(t, 3e-39/float64(temperature)+math.Log(s), res.LogSumExp[0], 1e-6)
+			}
+		}
+		kept := reporting(ir.ProcessedLogProb, 0, truncated(flat(1, logits), 2, 1, 0), 1)
+		require.InEpsilon(t, -3e-39/float64(temperature)-math.Log1p(math.Exp(-3e-39/float64(temperature))),
+			sample(t, withTemperature(kept, temperature)).Listed[0][0], 1e-6, "what filters keep")
+	}
+}

@@ -40,7 +40,7 @@ func (m mass) log() float64 {
 
 // weigh adds the group's live tokens to the row's mass.
 func (w *row) weigh(b *best, g *group) {
-	t := w.massTemperature()
+	t := w.sumTemperature()
 	for i, z := range g.z[:g.n] {
 		if g.live>>i&1 == 1 {
 			b.mass.add(float64(z) / t)
@@ -54,6 +54,19 @@ func (w *row) massTemperature() float64 {
 		return 1
 	}
 	return float64(w.t)
+}
+
+// leastSumTemperature is the least temperature that tokens are added up at. Kernels clamp log2(e)/T, by which differences of logits
+// become octaves, to the largest float32.
+const leastSumTemperature = math.Log2E / math.MaxFloat32
+
+// sumTemperature is what differences of logits are divided by in sums.
+func (w *row) sumTemperature() float64 { return max(w.massTemperature(), leastSumTemperature) }
+
+// logSumExp is that of a row's mass, whose largest logit is over the temperature itself.
+func (w *row) logSumExp(all mass) float32 {
+	all.top *= w.sumTemperature() / w.massTemperature() // 1, but below leastSumTemperature
+	return float32(all.log())
 }
 
 // massChunk is how many tokens are taken at once, at least, where the log-sum-exp is asked for: a mass is kept for each.
@@ -90,15 +103,15 @@ func (j *job) setLogSumExp(res *Result, b int) {
 	for _, chunk := range j.masses {
 		all.merge(chunk[b])
 	}
-	res.setMass(b, all)
+	res.setMass(b, &j.rows[b], all)
 }
 
 // setMass sets a row's log-sum-exp, where there are any.
-func (res *Result) setMass(b int, all mass) {
+func (res *Result) setMass(b int, w *row, all mass) {
 	if res.LogSumExp == nil {
 		return
 	}
-	res.LogSumExp[b] = float32(all.log())
+	res.LogSumExp[b] = w.logSumExp(all)
 	if res.Status[b] != ir.StatusOK {
 		res.LogSumExp[b] = float32(math.NaN())
 	}
@@ -126,8 +139,32 @@ func (r *Request) LogSumExpBounds(res *Result) []float64 {
 		w := r.row(b)
 		_, err := r.logitBound(&w, b, largest)
 		out[b] = 2*err/w.massTemperature() + SummationBound(r.Shape.Vocab, lse)
+		if w.massTemperature() < leastSumTemperature {
+			out[b] += coldBound(w.candidates(r.rawLogits(b)), w.massTemperature(), err)
+		}
 	}
 	return out
+}
+
+// Below leastSumTemperature it matters which token a kernel's sum is relative to: the first or another of a tile's first, which
+// stands at most sumOctaves below it. Tokens farther from that one than -farBelow are divided by the temperature itself.
+const sumOctaves = 33
+
+// coldBound is how far that may take a sum or a log-probability off, of a row whose tokens in order are list and whose logits err by err.
+func coldBound(list []candidate, t, err float64) float64 {
+	widest := func(octaves float64) (gap float64) {
+		for _, c := range list {
+			if d := float64(list[0].score) - float64(c.score); d <= octaves*math.Ln2*leastSumTemperature+2*err {
+				gap = max(gap, d)
+			}
+		}
+		return gap
+	}
+	gap := widest(sumOctaves)
+	if gap > 0 {
+		gap = widest(sumOctaves - farBelow/math.Ln2)
+	}
+	return (gap + 2*err) * (1/t - 1/leastSumTemperature)
 }
 
 // SummationBound is the part of a row's bound that is not the logits': how far a kernel's log-sum-exp may lie from that of

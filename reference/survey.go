@@ -108,6 +108,11 @@ func (r *Request) logitsOf(ctx context.Context, hidden []float32, first, n int) 
 	return out
 }
 
+// rawLogits returns those of one row.
+func (r *Request) rawLogits(b int) []float32 {
+	return r.logitsOf(context.Background(), r.widen(), b, 1)[0]
+}
+
 // multiply fills in the logits of tokens first to last-1, for every row.
 func (r *Request) multiply(logits [][]float32, hidden []float32, first, last int) {
 	d := r.Shape.Hidden
@@ -136,7 +141,7 @@ func (r *Request) surveyRow(res *Result, b int, y []float32) {
 		}
 	}
 	res.set(b, &w, won)
-	res.setMass(b, all)
+	res.setMass(b, &w, all)
 	if res.Status[b] != ir.StatusOK {
 		return
 	}

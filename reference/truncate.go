@@ -18,6 +18,11 @@ func ranked(list []candidate) []candidate {
 	return list
 }
 
+// narrowed reports whether a filter of the row is on.
+func (w *row) narrowed(vocab int) bool {
+	return w.topK > 0 && w.topK < vocab || w.topP < 1 || w.minP > 0
+}
+
 // truncate returns the candidates that a row's filters keep, out of all in order, with z for a score.
 func (w *row) truncate(t ir.Truncation, all []candidate, vocab int) []candidate {
 	return w.truncateAt(t, all, vocab, 1)
