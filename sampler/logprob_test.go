@@ -10,6 +10,7 @@ import (
 	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/reference"
 	"github.com/fsgen/fsgen/tiling"
 )
 
@@ -213,4 +214,39 @@ func TestArtifactsFitTheMode(t *testing.T) {
 	require.Nil(t, onDevice(t, "sim:sm_90", RowMajor, spec).LogProbs)
 	spec.LogProb, spec.Artifact = ir.RawLogProb, nil
 	require.Equal(t, onDevice(t, "sim:sm_90", RowMajor, spec).LogProbs, res.LogProbs)
+}
+
+// Large logits over a temperature above 1 round as scores: the bound's |z|/T is taken, and holds.
+func TestLogProbsOfLargeLogits(t *testing.T) {
+	const v, d = 600, 8
+	w, hidden := make([]uint16, v*d), make([]uint16, d)
+	for id := range v {
+		w[id*d] = bf16Bits(float32(20000 + 128*(id%7)))
+	}
+	hidden[0] = bf16Bits(1)
+	most := 0.0
+	for _, temperature := range []float32{37, 111, 333, 900} {
+		for _, mode := range []ir.LogProb{ir.RawLogProb, ir.TemperatureLogProb, ir.ProcessedLogProb} {
+			spec := Spec{Chain: ir.Chain{Temperature: true}, LogProb: mode, ListLogProbs: true}
+			rows := Rows{Temperature: []float32{temperature}, Seeds: []uint64{7}, Positions: []uint64{1}, ListIDs: [][]int32{{0, 1, 2, 3, 4, 5, 6}}}
+			req := &reference.Request{Computation: spec.Computation(), Shape: ir.Shape{Vocab: v, Hidden: d}, Batch: 1, H: hidden, W: w,
+				Seeds: rows.Seeds, Positions: rows.Positions, Temperature: rows.Temperature, ListIDs: rows.ListIDs}
+			want, err := reference.Sample(t.Context(), req)
+			require.NoError(t, err)
+			bound := req.LogProbBounds()[0]
+			for _, name := range []string{"sim:sm_90", "sim:sm_100"} {
+				got := sampleOne(t, name, Weights{Source: Matrix{Data: w, Hidden: d}, Vocab: v, Hidden: d}, spec, hidden, rows)
+				require.InDelta(t, want.LogProbs[0], got.LogProbs[0], bound)
+				for i, x := range want.Listed[0] {
+					off := math.Abs(float64(x) - float64(got.ListLogProbs[0][i]))
+					require.LessOrEqual(t, off, bound+0x1p-12)
+					if x < -0x1p-6 { // what is listed near 0 is 0
+						require.LessOrEqual(t, off, bound)
+						most = max(most, off/(0x1p-18-0x1p-21*float64(x)))
+					}
+				}
+			}
+		}
+	}
+	require.Greater(t, most, 1.0, "2^-18 + 2^-21 |log p| would not do")
 }
