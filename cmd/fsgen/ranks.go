@@ -32,10 +32,18 @@ func (r *ranks) flags(f *pflag.FlagSet, processes bool) {
 	}
 }
 
+// checkRanks holds a number of ranks to what there can be.
+func checkRanks(n int) error {
+	if n < 1 || n > manifest.MaxRanks {
+		return usagef("--tp is %d: want 1 to %d", n, manifest.MaxRanks)
+	}
+	return nil
+}
+
 func (r *ranks) check() error {
 	switch {
-	case r.given("tp") && (r.n < 1 || r.n > manifest.MaxRanks):
-		return usagef("--tp is %d: want 1 to %d", r.n, manifest.MaxRanks)
+	case r.given("tp") && checkRanks(r.n) != nil:
+		return checkRanks(r.n)
 	case !r.given("tp") && r.given("tp-transport"):
 		return usagef("--tp-transport needs --tp")
 	case !r.given("tp") && r.given("tp-group"):

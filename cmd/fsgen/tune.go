@@ -166,8 +166,10 @@ func (o *tuning) base() (c tune.Config, err error) {
 	if !gpuNames.MatchString(o.device) {
 		return c, usagef("--device: %q: want cuda or cuda:N, since there is nothing to tune elsewhere", o.device)
 	}
-	if o.changed("tp") && o.tp < 1 {
-		return c, usagef("--tp is %d: want 1 or more", o.tp)
+	if o.changed("tp") {
+		if err := checkRanks(o.tp); err != nil {
+			return c, err
+		}
 	}
 	if c.Computation, err = o.computation(); err != nil {
 		return c, err
