@@ -183,21 +183,69 @@ func NewPlan(a arch.Arch, t Tile, c ir.Computation) (*Plan, error) {
 	if !ok {
 		return nil, &Reject{t, "there is no skeleton for " + a.Name}
 	}
-	if reason := fam.checkShape(a, t); reason != "" {
+	c = c.Normalize()
+	p, reason := fam.plan(a, t, c)
+	switch {
+	case reason != "":
+		return nil, &Reject{t, reason}
+	case p.overflows():
+		return nil, &Reject{t, fmt.Sprintf("needs %d bytes of shared memory; %s has %d%s", p.Storage.Total, a.Name, a.MaxSharedPerCTA, fam.remedy(a, t, c))}
+	}
+	if reason := p.lackOfRegisters(); reason != "" {
 		return nil, &Reject{t, reason}
 	}
-	p := &Plan{Arch: a, Tile: t, Pipeline: fam.pipeline(a, t)}
+	return p, nil
+}
+
+// plan derives the plan of a tile, whether or not there is room for it, or says what is wrong with its shape.
+func (fam family) plan(a arch.Arch, t Tile, c ir.Computation) (p *Plan, reason string) {
+	if reason := fam.checkShape(a, t); reason != "" {
+		return nil, reason
+	}
+	p = &Plan{Arch: a, Tile: t, Pipeline: fam.pipeline(a, t)}
 	if fam.tensor != nil {
 		p.Tensor = fam.tensor(t)
 	}
-	p.Storage = newStorage(p, c.Normalize())
-	if p.Storage.Total > a.MaxSharedPerCTA {
-		return nil, &Reject{t, fmt.Sprintf("needs %d bytes of shared memory; %s has %d", p.Storage.Total, a.Name, a.MaxSharedPerCTA)}
+	p.Storage = newStorage(p, c)
+	return p, ""
+}
+
+// overflows reports whether a plan needs more shared memory than there is.
+func (p *Plan) overflows() bool { return p.Storage.Total > p.Arch.MaxSharedPerCTA }
+
+// lackOfRegisters says that a plan needs more registers than there are; "" where it does not.
+func (p *Plan) lackOfRegisters() string {
+	need := p.Pipeline.Accumulators + epilogueRegisters
+	if need <= p.Pipeline.ConsumerRegisters {
+		return ""
 	}
-	if need := p.Pipeline.Accumulators + epilogueRegisters; need > p.Pipeline.ConsumerRegisters {
-		return nil, &Reject{t, fmt.Sprintf("needs about %d registers a thread; there are %d", need, p.Pipeline.ConsumerRegisters)}
+	return fmt.Sprintf("needs about %d registers a thread; there are %d", need, p.Pipeline.ConsumerRegisters)
+}
+
+// remedy names the tile nearest to one that has no room in shared memory which has: as deep a ring of as wide a tile as fits.
+func (fam family) remedy(a arch.Arch, t Tile, c ir.Computation) string {
+	how := "with fewer stages"
+	for ; t.N > 0; t.N -= atomRows {
+		if fit, ok := fam.deepestOf(a, t, c); ok {
+			return fmt.Sprintf(": %s, %s fits", how, fit)
+		}
+		how = "narrower"
 	}
-	return p, nil
+	return ""
+}
+
+// deepestOf finds the most stages up to a tile's own with which it has room.
+func (fam family) deepestOf(a arch.Arch, t Tile, c ir.Computation) (Tile, bool) {
+	for ; t.Stages >= minStages; t.Stages-- {
+		p, reason := fam.plan(a, t, c)
+		switch {
+		case reason != "" || p.lackOfRegisters() != "": // whatever the stages
+			return t, false
+		case !p.overflows():
+			return t, true
+		}
+	}
+	return t, false
 }
 
 // splitRows is what a CTA's share of multicast weights is a multiple of: half a packed block.

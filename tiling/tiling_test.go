@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -295,7 +296,7 @@ func TestRejectsNameTheRule(t *testing.T) {
 		"m128n48k64s4c4":   "multicasts N/cluster rows",
 		"m128n64k64s4c1b":  "a cluster of one has nothing to split",
 		"m192n64k64s4c4b":  "multicasts M/cluster rows, a multiple of 32",
-		"m192n256k64s4c1":  "needs 258128 bytes of shared memory; sm_90 has 232448",
+		"m192n256k64s4c1":  "needs 258128 bytes of shared memory; sm_90 has 232448: narrower, m192n176k64s4c1 fits",
 		"m192n256k64s3c1":  "registers a thread; there are 160",
 		"m128n256k64s3c1p": "registers a thread; there are 232",
 		"m128n8k64s4c1p":   "take turns from N = 16 on",
@@ -383,4 +384,39 @@ func checkCandidates(t *testing.T, a arch.Arch, c ir.Computation, batch int) {
 	require.NoError(t, err)
 	require.True(t, seen[d.Tile], "the default %s for batch %d is a candidate", d.Tile, batch)
 	require.True(t, d.Tile.Width() >= batch || d.Tile.Width() == 256)
+}
+
+// A tile that has no room in shared memory is refused with the name of the nearest that has: no deeper ring fits, nor a wider tile.
+func TestRejectionsForRoomNameATileThatFits(t *testing.T) {
+	both := summed(logProb(computation(t, ir.Gumbel, "temperature"), ir.RawLogProb))
+	fix, refused := regexp.MustCompile(`has \d+(?:: (with fewer stages|narrower), (m\w+) fits)?$`), map[string]int{}
+	for _, c := range []ir.Computation{computation(t, ir.Gumbel, "temperature"), both} {
+		for _, a := range arch.All() {
+			for _, tile := range everyTile() {
+				_, err := NewPlan(a, tile, c)
+				if err == nil || !strings.Contains(err.Error(), "bytes of shared memory") {
+					continue
+				}
+				named := fix.FindStringSubmatch(err.Error())
+				require.NotEmpty(t, named, err)
+				require.NotEmpty(t, named[2], err)
+				fit, err := ParseTile(named[2])
+				require.NoError(t, err)
+				_, err = NewPlan(a, fit, c)
+				require.NoError(t, err, "%s for %s", fit, tile)
+				refused[named[1]]++
+				fit.Stages++
+				_, err = NewPlan(a, fit, c)
+				require.True(t, fit.Stages > tile.Stages || err != nil, "%s, for %s, fits too", fit, tile)
+				fit.Stages--
+				require.Equal(t, named[1] == "narrower", fit.N < tile.N)
+				tile.N, tile.Stages = fit.N, fit.Stages
+				require.Equal(t, tile, fit)
+			}
+		}
+	}
+	require.Greater(t, refused["with fewer stages"], 1000)
+	require.Greater(t, refused["narrower"], 100)
+	_, err := NewPlan(arch.SM90, Tile{128, 128, 64, 6, 2, false, true}, both)
+	require.ErrorContains(t, err, "needs 239232 bytes of shared memory; sm_90 has 232448: with fewer stages, m128n128k64s5c2p fits")
 }
