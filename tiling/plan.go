@@ -318,6 +318,9 @@ func (s *Storage) placeLimits(p *Plan, c ir.Computation) {
 	}
 }
 
+// Limited reports whether logits are compared with limits (ir.Limit), and not scores with thresholds.
+func (p *Plan) Limited() bool { return p.Storage.Limits > 0 }
+
 func newStorage(p *Plan, c ir.Computation) Storage {
 	t := p.Tile
 	s := Storage{WeightStage: t.M * swizzleBytes, HiddenStage: t.N * swizzleBytes}

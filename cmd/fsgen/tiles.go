@@ -16,7 +16,7 @@ import (
 )
 
 var tilesCommand = &command{
-	name: "tiles", args: "--arch ARCH --batch N", short: "list the tiles for a batch size with the resources of each and what it may take (b: the cluster splits the batch, p: ping-pong; registers: the limit of a thread that samples)",
+	name: "tiles", args: "--arch ARCH --batch N", short: "list the tiles for a batch size with the resources of each and what it may take (b: the cluster splits the batch, p: ping-pong; registers: the limit of a thread that samples; limits: tokens are passed over by their logits alone)",
 	examples: "  fsgen tiles --arch sm_100 --batch 64\n  fsgen tiles --model qwen3-8b --weights packed --batch 256\n  fsgen tiles --model qwen3-8b --batch 64 --draws with-replacement\n",
 	setup:    setupTiles,
 }
@@ -92,14 +92,17 @@ func (o *tilesRequest) work() (w tiling.Work, own ir.Chain, err error) {
 
 func tilesTable(e *env, work tiling.Work, plans []*tiling.Plan, rejects []*tiling.Reject, chosen tiling.Tile) error {
 	w := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "TILE\tTHREADS\tREGISTERS\tSTAGES\tSHARED\tTENSOR COLUMNS\tESTIMATE\t")
+	fmt.Fprintln(w, "TILE\tTHREADS\tREGISTERS\tSTAGES\tSHARED\tTENSOR COLUMNS\tLIMITS\tESTIMATE\t")
 	for _, p := range plans {
-		mark := ""
+		mark, limits := "", "no"
 		if p.Tile == chosen {
 			mark = "default"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d of %d\t%d of %d\t%.1f us\t%s\n", p.Tile, p.Pipeline.Threads, p.Pipeline.ConsumerRegisters, p.Tile.Stages,
-			p.Storage.Total, p.Arch.MaxSharedPerCTA, p.Tensor.Alloc, p.Arch.TMEMColumns, p.Cost(work).Total, mark)
+		if p.Limited() {
+			limits = "yes"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d of %d\t%d of %d\t%s\t%.1f us\t%s\n", p.Tile, p.Pipeline.Threads, p.Pipeline.ConsumerRegisters, p.Tile.Stages,
+			p.Storage.Total, p.Arch.MaxSharedPerCTA, p.Tensor.Alloc, p.Arch.TMEMColumns, limits, p.Cost(work).Total, mark)
 	}
 	for _, r := range rejects {
 		fmt.Fprintf(w, "%s\trejected: %s\n", r.Tile, r.Reason)
@@ -113,7 +116,7 @@ func tilesJSON(e *env, work tiling.Work, plans []*tiling.Plan, rejects []*tiling
 	for _, p := range plans {
 		lines = append(lines, map[string]any{"tile": p.Tile.String(), "default": p.Tile == chosen, "threads": p.Pipeline.Threads,
 			"registers": p.Pipeline.ConsumerRegisters, "stages": p.Tile.Stages, "shared_bytes": p.Storage.Total, "shared_limit": p.Arch.MaxSharedPerCTA,
-			"tensor_columns": p.Tensor.Alloc, "tensor_columns_limit": p.Arch.TMEMColumns, "estimate": p.Cost(work)})
+			"tensor_columns": p.Tensor.Alloc, "tensor_columns_limit": p.Arch.TMEMColumns, "limits": p.Limited(), "estimate": p.Cost(work)})
 	}
 	for _, r := range rejects {
 		lines = append(lines, map[string]any{"tile": r.Tile.String(), "rejected": r.Reason})
