@@ -156,13 +156,13 @@ func (c *consumer) cheap() bool {
 // accumulators, short enough for the instruction caches, in which the latencies of many groups overlap.
 func (c *consumer) findGroups(of tiles, hit ptx.B32) {
 	f := c.f
-	mine, codes, reaches := f.B32("groups_of_thread"), c.codeAddress(), f.Pred("reaches")
+	mine, reaches := f.B32("groups_of_thread"), f.Pred("reaches")
 	f.MovB32(mine, ptx.Imm(0))
 	if c.limited() {
 		c.storeLimits()
 		c.passLimits(mine, reaches)
 	} else {
-		c.reachThresholds(of, codes, mine, reaches)
+		c.reachThresholds(of, mine, reaches)
 	}
 	f.ReduxSyncOrB32(hit, mine, ptx.Imm(fullWarp))
 	if c.queues() { // what waits is scored with the rows' last group
@@ -171,8 +171,8 @@ func (c *consumer) findGroups(of tiles, hit ptx.B32) {
 }
 
 // reachThresholds sets the bits of the groups in which a score of the thread may reach its row's threshold.
-func (c *consumer) reachThresholds(of tiles, codes, groups ptx.B32, reaches ptx.Pred) {
-	f, across := c.f, c.t.N/tiling.CodeGroup
+func (c *consumer) reachThresholds(of tiles, groups ptx.B32, reaches ptx.Pred) {
+	f, across, codes := c.f, c.t.N/tiling.CodeGroup, c.codeAddress()
 	var t *tile
 	for g := range len(c.acc) / perGroup {
 		if g%across == 0 {
