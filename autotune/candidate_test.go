@@ -109,7 +109,7 @@ func readExhausted(t *testing.T) (list []exhausted) {
 func TestShortlistKeepsTheWinners(t *testing.T) {
 	short, all := 0, 0
 	list := readExhausted(t)
-	assert.Len(t, list, 42)
+	assert.Len(t, list, 33)
 	for _, b := range list {
 		some, every := Shortlist(b.request), Candidates(b.request)
 		assert.Equal(t, every[0], some[0], "the default stands first")

@@ -21,20 +21,25 @@ type chart struct {
 	// the share `reread`.
 	clash, reread float64 // fitted
 	// column is what a warpgroup samples a column of 64 rows in, with the noise that it draws; first what more it takes where no
-	// row has a best score yet. Every other warpgroup that samples with it adds the share `crowd`.
+	// row has a best score yet, unless logits are held against limits: then next to nothing. Every other warpgroup that samples with it
+	// adds the share `crowd`.
 	column, first, crowd float64 // microseconds; fitted
 	// launch and cluster are the fixed time of a launch and of one with clusters more; spare the share of the rows past a tile in
 	// the first stages that memory has to be read for.
 	launch, cluster float64 // microseconds; fitted
 	spare           float64 // fitted
+	// copy is what the copy engine takes for a row of a stage, 128 bytes; missing for one of hidden states that is not there and that it fills
+	// with zeros.
+	copy, missing float64 // microseconds; fitted
 }
 
 // Of an H200 (132 multiprocessors, 4.6 TB/s measured).
 var h200 = chart{
-	bandwidth: 5.69e6 / 132, rowMajor: 1.062, l2: 12e6 / 132,
-	clock: 1731, productRows: wgmmaM, stage: 0.094, clash: 0.458, reread: 0.036,
-	column: 0.0364, first: 0.0406, crowd: 0.243,
-	launch: 3.38, cluster: 0.25, spare: 0.49,
+	bandwidth: 5.785e6 / 132, rowMajor: 1.035, l2: 12e6 / 132,
+	clock: 1553, productRows: wgmmaM, stage: 0.0767, clash: 0.464, reread: 0.010,
+	column: 0.0159, first: 0.0723, crowd: 0.198,
+	launch: 5.063, cluster: 1.028, spare: 0.28,
+	copy: 0.00127, missing: 0.0050,
 }
 
 // Of a B200: an H200's, with the ratio of the data sheets' bandwidths (8 TB/s to 4.8) and the twice as tall product of the same
@@ -44,6 +49,7 @@ var b200 = chart{
 	clock: h200.clock, productRows: 2 * wgmmaM, stage: h200.stage, clash: h200.clash, reread: h200.reread,
 	column: h200.column, first: h200.first, crowd: h200.crowd,
 	launch: h200.launch, cluster: h200.cluster, spare: h200.spare,
+	copy: h200.copy, missing: h200.missing,
 }
 
 // charts are the cards by which tiles are ranked.
@@ -53,18 +59,20 @@ var charts = map[string]chart{arch.SM90.Name: h200, arch.SM100.Name: b200}
 func (ch chart) tile(p *Plan, s split, packed bool) times {
 	t, depth := p.Tile, s.stages*stageK*elementBytes // bytes of a row
 	sharers := float64(t.Cluster)
-	weights, hidden := s.rows*depth, float64(t.N)*depth
+	weights, hidden, missing := s.rows*depth, float64(t.N)*depth, float64(t.N)-s.live
 	if t.Split {
 		weights /= sharers
 	} else {
 		hidden /= sharers
+		missing /= sharers
 	}
 	x := times{weights: weights / ch.bandwidth, hidden: hidden / ch.l2, products: ch.products(t, s)}
 	if !packed {
 		x.weights *= ch.rowMajor
 	}
-	x.stream = max(x.weights, x.products) + ch.clash*min(x.weights, x.products) + ch.reread*x.hidden
-	x.ahead = x.weights * float64(t.Stages) * float64(t.M) / (s.rows * s.stages)
+	loads := max(x.weights, s.stages*(ch.copy*(s.rows+s.live)+ch.missing*missing))
+	x.stream = max(loads, x.products) + ch.clash*min(x.weights, x.products) + ch.reread*x.hidden
+	x.ahead = loads * float64(t.Stages) * float64(t.M) / (s.rows * s.stages)
 	x.fill = ch.spare * float64(t.Stages) * (float64(t.M) - s.rows) * swizzleBytes / ch.bandwidth
 	x.sampling, x.first = ch.sampling(p, s)
 	return x
@@ -84,5 +92,9 @@ func (ch chart) products(t Tile, s split) float64 {
 func (ch chart) sampling(p *Plan, s split) (usual, first float64) {
 	groups := float64(p.Pipeline.Team / warpgroup)
 	blocks := float64(p.Tile.M) / wgmmaM / groups * (1 + ch.crowd*(groups-1))
-	return blocks * ch.column * (float64(p.Tile.N) + s.live) / 2, blocks * ch.first * s.live
+	usual = blocks * ch.column * (float64(p.Tile.N) + s.live) / 2
+	if !p.Limited() {
+		first = blocks * ch.first * s.live
+	}
+	return usual, first
 }
