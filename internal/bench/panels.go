@@ -66,7 +66,8 @@ func (p *panel) add(r *Report) {
 		if p.points[x.Contender] == nil {
 			p.points[x.Contender] = map[int]point{}
 		}
-		p.points[x.Contender][x.Batch] = point{x.P10 / floor.Median, x.Median / floor.Median, x.P90 / floor.Median}
+		ratios := x.over(floor)
+		p.points[x.Contender][x.Batch] = point{Quantile(ratios, 0.1), median(ratios), Quantile(ratios, 0.9)}
 		if at, found := slices.BinarySearch(p.batches, x.Batch); !found {
 			p.batches = slices.Insert(p.batches, at, x.Batch)
 		}

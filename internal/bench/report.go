@@ -93,8 +93,8 @@ type Result struct {
 	Median float64 `json:"median_us"`
 	P10    float64 `json:"p10_us"`
 	P90    float64 `json:"p90_us"`
-	// XFloor and XCublas are the median over the floor's and over cuBLAS's of the same run and batch size; 0 where there
-	// is none.
+	// XFloor and XCublas are the medians, over the replays, of the time over that of the floor and of cuBLAS in the same turn; 0 where
+	// there is none.
 	XFloor  float64 `json:"x_floor,omitzero"`
 	XCublas float64 `json:"x_cublas,omitzero"`
 	// Host is the host's time of a launch, in microseconds, that of the driver in it; 0 where it was not taken.
@@ -132,12 +132,25 @@ func (r *Report) derive() {
 	}
 }
 
-// ratio is a result's median over that of a contender at the same batch size.
+// ratio is what a result takes of a contender's time at the same batch size, 0 if that is not there.
 func (r *Report) ratio(x *Result, over string) float64 {
 	if base := r.base(x, over); base != nil {
-		return round(x.Median/base.Median, 4)
+		return round(median(x.over(base)), 4)
 	}
 	return 0
+}
+
+// over are the ratios of a result's times to those of another in the same turns, in which clocks are alike. Over a run they drift, by 20% where
+// the power cap holds them down, so that medians of two contenders may be of different clocks.
+func (x *Result) over(base *Result) (ratios []float64) {
+	for i, t := range x.Times {
+		in := base.Median // data that nobody has taken in turns
+		if len(base.Times) == len(x.Times) {
+			in = base.Times[i]
+		}
+		ratios = append(ratios, t/in)
+	}
+	return ratios
 }
 
 // base is the result of a contender that another result is compared with: launched in the same way, if it is there in both.

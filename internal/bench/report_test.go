@@ -107,6 +107,18 @@ func TestRatiosAreOfTheSameBatch(t *testing.T) {
 	assert.Equal(t, Skipped{"cublas at batch 64", "out of; memory"}, r.Skipped[0])
 }
 
+// TestRatiosAreOfTheSameTurn has the clock fall in the middle of a run: the contender that was timed once more at the low one is no slower.
+func TestRatiosAreOfTheSameTurn(t *testing.T) {
+	r := &Report{Schema: Schema}
+	r.add(1, []Contender{{Name: Floor}, {Name: "fsgen-packed"}}, []Series{{Times: []float64{100, 100, 100, 120, 120}}, {Times: []float64{102, 102, 122.4, 122.4, 122.4}}})
+	x := r.find(1, "fsgen-packed")
+	assert.Equal(t, 1.02, x.XFloor)
+	assert.Equal(t, 122.4, x.Median, "which is 1.22 of the floor's")
+	r.Results[0].Times = r.Results[0].Times[:3]
+	r.derive()
+	assert.Equal(t, 1.224, x.XFloor, "times of different numbers of turns have no turns in common")
+}
+
 func TestReportSurvivesItsFile(t *testing.T) {
 	r := sample()
 	data, err := r.Encode()

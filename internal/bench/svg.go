@@ -69,7 +69,7 @@ func (g *svg) open(width, height int) {
 	g.line(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" font-family="system-ui, sans-serif" font-size="13">`,
 		width, height, width, height)
 	g.line(`<title>Time of a launch over the memory floor, by batch size</title>`)
-	g.line(`<desc>Medians of graph replays, contenders in turn; bars from the 10th to the 90th percentile. 1 is the time of reading the weights once.</desc>`)
+	g.line(`<desc>Medians of ratios of graph replays, contenders in turn; bars from the 10th to the 90th percentile. 1 is the time of reading the weights once.</desc>`)
 }
 
 // text writes a label; anchor is start, middle or end.
