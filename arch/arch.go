@@ -88,6 +88,9 @@ func Lookup(name string) (Arch, error) {
 	if t, err := ParseTarget(name); err == nil && t.SM/10 == consumerBlackwellMajor {
 		return Arch{}, fmt.Errorf("arch: %s is %s; %s", name, consumerBlackwell, known)
 	}
+	if t, err := ParseTarget(name); err == nil && t.SM == 103 {
+		known = "sm_100's kernels run on it too; " + known
+	}
 	return Arch{}, fmt.Errorf("arch: unknown architecture %q: %s", name, known)
 }
 

@@ -311,6 +311,7 @@ func TestValidateNamesTheField(t *testing.T) {
 		"launch.cluster":                 func(k *Kernel) { k.Launch.Cluster[0] = 17 },
 		"launch.shared_bytes is -1":      func(k *Kernel) { k.Launch.SharedBytes = -1 },
 		"launch.shared_bytes":            func(k *Kernel) { k.Launch.SharedBytes = 1 << 40 },
+		"launch.shared_bytes is 10: the": func(k *Kernel) { k.Launch.SharedBytes = 10 },
 		"launch.grid is warp":            func(k *Kernel) { k.Launch.Grid.Unit = "warp" },
 		"launch.grid":                    func(k *Kernel) { k.Launch.Grid.TileN = 0 },
 		"tile":                           func(k *Kernel) { k.Tile.M = 64 },

@@ -360,6 +360,11 @@ func (k *Kernel) validateShape() error {
 		return &Error{"tile", "the tile is the grid's", fmt.Sprintf("%dx%d, cluster %d", t.M, t.N, t.Cluster)}
 	case t.Name != t.text() || t.Split != g.Split:
 		return &Error{"tile.name", "its numbers make " + t.text() + ", and the grid's split is the tile's", fmt.Sprintf("%q", t.Name)}
+	case k.Launch.SharedBytes < t.ringBytes():
+		return &Error{"launch.shared_bytes", fmt.Sprintf("the stages of the tile alone take %d", t.ringBytes()), k.Launch.SharedBytes}
 	}
 	return nil
 }
+
+// ringBytes is what the stages take of shared memory: bf16 rows of weights and of hidden states.
+func (t Tile) ringBytes() int { return 2 * t.K * (t.M + t.N) * t.Stages }

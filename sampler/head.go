@@ -219,36 +219,41 @@ func (s Spec) validateFurther() error {
 
 // validateArtifact holds an emitted kernel to the plan.
 func (s Spec) validateArtifact(a *gen.Artifact, further bool) error {
-	m, c := a.Manifest, s.Computation().Normalize()
+	m, c, field := a.Manifest, s.Computation().Normalize(), "artifact"
+	if further {
+		field = "further artifact"
+	}
 	switch {
+	case !a.Writes("token"):
+		return &InputError{field, "it draws no tokens", m.Entry}
 	case further != (m.FurtherOf != ""):
-		return &InputError{"artifact", "first passes and further ones are kernels of their own", m.Entry}
+		return &InputError{field, "first passes and further ones are kernels of their own", m.Entry}
 	case m.Sampler != c.Sampler.String() || m.Transform != c.Chain.String():
-		return &InputError{"artifact", fmt.Sprintf("the plan wants %s with transform %s", c.Sampler, c.Chain), m.Sampler + " with transform " + m.Transform}
+		return &InputError{field, fmt.Sprintf("the plan wants %s with transform %s", c.Sampler, c.Chain), m.Sampler + " with transform " + m.Transform}
 	case c.Sampler.Random() && m.RNG != ir.NoiseName:
-		return &InputError{"artifact", "this fsgen knows the noise " + ir.NoiseName, m.RNG}
+		return &InputError{field, "this fsgen knows the noise " + ir.NoiseName, m.RNG}
 	case c.Truncation.String() != a.Truncation():
-		return &InputError{"artifact", "the plan wants truncation " + c.Truncation.String(), "a kernel with truncation " + a.Truncation()}
+		return &InputError{field, "the plan wants truncation " + c.Truncation.String(), "a kernel with truncation " + a.Truncation()}
 	case c.Draws.String() != a.Draws():
-		return &InputError{"artifact", "the plan wants draws " + c.Draws.String(), "a kernel with draws " + a.Draws()}
+		return &InputError{field, "the plan wants draws " + c.Draws.String(), "a kernel with draws " + a.Draws()}
 	case c.Shard == ir.Whole && m.Shard != "":
-		return &InputError{"artifact", "the plan is of the whole vocabulary", "a kernel of shards, " + m.Entry}
+		return &InputError{field, "the plan is of the whole vocabulary", "a kernel of shards, " + m.Entry}
 	case c.Shard != ir.Whole:
-		return &InputError{"artifact", "plans of groups make their own kernels", m.Entry}
+		return &InputError{field, "plans of groups make their own kernels", m.Entry}
 	case c.Slots != (m.Param(manifest.Slots) != nil):
-		return &InputError{"artifact", "slots: the plan and the kernel both have them, or neither", m.Entry}
+		return &InputError{field, "slots: the plan and the kernel both have them, or neither", m.Entry}
 	case s.Score && !a.Writes("score"):
-		return &InputError{"artifact", "the plan wants scores, which the kernel does not write", m.Entry}
+		return &InputError{field, "the plan wants scores, which the kernel does not write", m.Entry}
 	case s.LogSumExp && !a.Writes(manifest.LogSumExp):
-		return &InputError{"artifact", "the plan wants the log-sum-exp, which the kernel does not write", m.Entry}
+		return &InputError{field, "the plan wants the log-sum-exp, which the kernel does not write", m.Entry}
 	case s.LogProb != ir.NoLogProb && m.LogProbMode != s.LogProb.String():
-		return &InputError{"artifact", fmt.Sprintf("the plan wants %s log-probabilities, which the kernel does not write", s.LogProb), m.Entry}
+		return &InputError{field, fmt.Sprintf("the plan wants %s log-probabilities, which the kernel does not write", s.LogProb), m.Entry}
 	case s.Rank:
-		return &InputError{"artifact", "an emitted kernel counts no ranks", m.Entry}
+		return &InputError{field, "an emitted kernel counts no ranks", m.Entry}
 	case m.TopN != s.TopN: // a kernel that finds some has to leave them somewhere
-		return &InputError{"artifact", fmt.Sprintf("the plan wants the %d likeliest tokens, and the kernel finds %d", s.TopN, m.TopN), m.Entry}
+		return &InputError{field, fmt.Sprintf("the plan wants the %d likeliest tokens, and the kernel finds %d", s.TopN, m.TopN), m.Entry}
 	case s.ListLogProbs && !s.Artifact.Writes(manifest.ListLogProbs):
-		return &InputError{"artifact", "the plan wants listed log-probabilities, which the kernel does not write", m.Entry}
+		return &InputError{field, "the plan wants listed log-probabilities, which the kernel does not write", m.Entry}
 	}
 	return nil
 }

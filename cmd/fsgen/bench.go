@@ -39,10 +39,10 @@ func setupBench(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	var o benching
 	o.target.flags(f)
 	o.ranks.flags(f, false)
-	f.StringVar(&o.batch, "batch", "1,8,16,32,64,128,256", "batch sizes")
-	f.StringVar(&o.peers, "peers", "cublas", "what to run beside fsgen: cublas (the logits alone), or none")
+	listVar(f, &o.batch, "batch", "1,8,16,32,64,128,256", "batch sizes")
+	listVar(f, &o.peers, "peers", "cublas", "what to run beside fsgen: cublas (the logits alone), or none")
 	o.computed.flags(f, chainUsage, fmt.Sprintf("%s; timed at k = %d, p = %v, min-p = %v", truncationUsage, bench.TopK, bench.TopP, bench.MinP))
-	f.StringVar(&o.weights, "weights", bench.RowMajor, "layouts of the weights, each timed: "+strings.Join(bench.LayoutNames, ", "))
+	listVar(f, &o.weights, "weights", bench.RowMajor, "layouts of the weights, each timed: "+strings.Join(bench.LayoutNames, ", "))
 	f.StringVar(&o.launch, "launch", "both", "how to launch kernels of ours: overlap (beside the end of the one before, as plans do), serial, or both")
 	f.StringVar(&o.device, "device", "cuda", "cuda or cuda:N")
 	f.IntVar(&o.replays, "replays", bench.DefaultMethod.Replays, "timed replays of each contender, an odd number of 9 or more")

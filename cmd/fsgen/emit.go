@@ -41,9 +41,9 @@ type emission struct {
 
 func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	var o emission
-	f.StringVar(&o.archs, "arch", "sm_90", "architectures, as in sm_90,sm_100")
+	listVar(f, &o.archs, "arch", "sm_90", "architectures, as in sm_90,sm_100")
 	o.target.flags(f)
-	f.StringVar(&o.batch, "batch", "1", "batch sizes to choose tiles for, as in 1,16,64")
+	listVar(f, &o.batch, "batch", "1", "batch sizes to choose tiles for, as in 1,16,64")
 	o.computed.flags(f, "scale=F, softcap=F, bias, bias=rows, bias=sparse, penalties, bias-last, ids, mask, temperature, or none", truncationUsage)
 	f.StringVar(&o.weights, "weights", string(manifest.RowMajor), "layout of the weights: rowmajor or packed")
 	f.StringVar(&o.tensorMap, "tensormap", string(templates.ByParam),
@@ -57,7 +57,7 @@ func setupEmit(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	f.BoolVar(&o.further, "further", false, "write beside each kernel that of its further passes (needs --truncation or --draws)")
 	f.StringVar(&o.shard, "shard", "", "have a part of the vocabulary: exchange (ranks join what they found by themselves) or records (a second kernel joins them)")
 	f.StringVar(&o.tile, "tile", "", "tile, as in m192n16k64s8c1, instead of the default for the batch size")
-	f.StringVar(&o.format, "format", "ptx,json", "files to write: ptx, json, h (C header), go (package)")
+	listVar(f, &o.format, "format", "ptx,json", "files to write: ptx, json, h (C header), go (package)")
 	f.StringVarP(&o.out, "output", "o", "", "directory to write to, or - to print the PTX (or the one format that --format names)")
 	return o.run
 }

@@ -70,8 +70,12 @@ type output struct {
 
 func (o *output) Write(p []byte) (int, error) {
 	n, err := o.w.Write(p)
-	if err != nil && o.err == nil {
-		o.err = fmt.Errorf("standard output: %w", err)
+	if err == nil {
+		return n, nil
+	}
+	err = fmt.Errorf("standard output: %w", err)
+	if o.err == nil {
+		o.err = err
 	}
 	return n, err
 }

@@ -137,7 +137,7 @@ func TestFailingOutputIsAFailure(t *testing.T) {
 		var errs bytes.Buffer
 		code := run(t.Context(), &env{stdout: fullDisk{}, stderr: &errs}, args)
 		assert.Equal(t, exitFailure, code, args)
-		assert.Contains(t, errs.String(), "no space left", args)
+		assert.Contains(t, errs.String(), "standard output: no space left", args)
 	}
 }
 

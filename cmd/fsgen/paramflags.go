@@ -39,7 +39,7 @@ func (p *rowParams) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.frequency, "frequency-penalty", "", "taken from a logit each time its token has been in the output, or FILE.npy")
 	f.StringVar(&p.presence, "presence-penalty", "", "taken from a logit if its token has been in the output, or FILE.npy")
 	f.StringVar(&p.counts, "counts", "", "FILE.npy: [V] or [B, V] counts of the output, plus 2^31 for tokens of the prompt")
-	f.StringVar(&p.logitBias, "logit-bias", "", "ID=VALUE,...: added to the logits of single tokens")
+	listVar(f, &p.logitBias, "logit-bias", "", "ID=VALUE,...: added to the logits of single tokens")
 	f.BoolVar(&p.biasLast, "bias-last", false, "add the bias after the penalties instead of before them")
 	f.Int32SliceVar(&p.allowIDs, "allow-ids", nil, "ID,...: no other token may be drawn")
 	f.Int32SliceVar(&p.banIDs, "ban-ids", nil, "ID,...: these tokens may not be drawn")

@@ -90,11 +90,11 @@ type computed struct {
 
 // flags defines those of every such command.
 func (o *computed) flags(f *pflag.FlagSet, transformUsage, truncationUsage string) {
-	f.StringVar(&o.transform, "transform", "temperature", transformUsage)
+	listVar(f, &o.transform, "transform", "temperature", transformUsage)
 	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
 	f.BoolVar(&o.logSumExp, "logsumexp", false, logSumExpUsage)
 	f.StringVar(&o.logProbs, "logprobs", "", logProbsUsage)
-	f.StringVar(&o.truncation, "truncation", "", truncationUsage)
+	listVar(f, &o.truncation, "truncation", "", truncationUsage)
 }
 
 // drawsFlag defines the kind of draws, for commands that know of them.

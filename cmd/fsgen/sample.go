@@ -241,6 +241,14 @@ func (o *sampling) headLayout(spec sampler.Spec) sampler.Layout {
 	return sampler.Layout(o.layout)
 }
 
+// kernelOf is the file of the kernel that a plan refuses.
+func (o *sampling) kernelOf(err error) string {
+	if bad := (*sampler.InputError)(nil); errors.As(err, &bad) && bad.Field == "further artifact" {
+		return o.further
+	}
+	return o.kernel
+}
+
 func (o *sampling) sampleOn(ctx context.Context, e *env, dev *sampler.Device, in *opened, spec sampler.Spec, rows sampler.Rows) (*sampler.Result, error) {
 	if a, info := spec.Artifact, dev.Info(); a != nil && a.Manifest.Arch != info.Arch {
 		return nil, fmt.Errorf("%s is a kernel for %s: device %s runs those for %s", o.kernel, a.Manifest.Arch, info.Name, info.Arch)
@@ -256,7 +264,7 @@ func (o *sampling) sampleOn(ctx context.Context, e *env, dev *sampler.Device, in
 	plan, err := head.Plan(ctx, spec)
 	if err != nil {
 		if o.kernel != "" {
-			return nil, fmt.Errorf("%s: %w", o.kernel, err)
+			return nil, fmt.Errorf("%s: %w", o.kernelOf(err), err)
 		}
 		return nil, tileError(o.tile, dev.Info().Arch, err)
 	}

@@ -46,8 +46,8 @@ func setupTune(f *pflag.FlagSet) func(context.Context, *env, []string) error {
 	var o tuning
 	o.target.flags(f)
 	f.Lookup("model").Usage = "preset (fsgen models), directory of a Hugging Face checkpoint, or all: every preset"
-	f.StringVar(&o.batch, "batch", "", "batch sizes to tune for, as in 1,16,64 (all of them if left out)")
-	f.StringVar(&o.transform, "transform", "temperature", chainUsage)
+	listVar(f, &o.batch, "batch", "", "batch sizes to tune for, as in 1,16,64 (all of them if left out)")
+	listVar(f, &o.transform, "transform", "temperature", chainUsage)
 	f.StringVar(&o.sampler, "sampler", "gumbel", samplerUsage)
 	f.BoolVar(&o.score, "score", false, "tune the kernels that write the winning scores too")
 	f.BoolVar(&o.logSumExp, "logsumexp", false, "tune the kernels that write the log-sum-exp too")
