@@ -372,6 +372,21 @@ func BenchmarkLaunch(b *testing.B) {
 	}
 }
 
+// TestLaunchersCloseWithTheirPlan: what was given to the device is given back once, and a launch comes too late.
+func TestLaunchersCloseWithTheirPlan(t *testing.T) {
+	f := openFake(t)
+	l, a := f.launcher(Spec{MaxBatch: 8}, 8)
+	require.NoError(t, l.Launch(2, a))
+	freed := f.calls("cuMemFree_v2")
+	require.NoError(t, f.Device.Close())
+	require.Greater(t, f.calls("cuMemFree_v2"), freed)
+	freed = f.calls("cuMemFree_v2")
+	require.ErrorIs(t, l.Launch(2, a), ErrClosed)
+	require.ErrorIs(t, l.Reset(), ErrClosed)
+	require.NoError(t, l.Close())
+	require.Equal(t, freed, f.calls("cuMemFree_v2"))
+}
+
 func TestColdStart(t *testing.T) {
 	f := openFake(t)
 	l, _ := f.launcher(Spec{MaxBatch: 8}, 8)

@@ -438,10 +438,10 @@ func (p *cudaGroupPlan) gatherProcesses(ctx context.Context) error {
 // groups of GPUs with TransportPeer have them. A rank that is not heard of gives the rows of a launch the status ir.StatusPeer; which it was,
 // Launcher.Peers tells.
 func (p *GroupPlan) NewLaunchers(ctx context.Context) ([]*Launcher, error) {
-	if err := p.enter(); err != nil {
+	if err := p.open.enter(); err != nil {
 		return nil, err
 	}
-	defer p.leave()
+	defer p.open.leave()
 	c, ok := p.b.(*cudaGroupPlan)
 	if !ok {
 		return nil, &InputError{"group", "launchers are for GPUs", p.h.g.Info().Devices[0]}
@@ -466,6 +466,9 @@ func (p *GroupPlan) NewLaunchers(ctx context.Context) ([]*Launcher, error) {
 		}
 		l.group = c.group
 		all = append(all, l)
+	}
+	for _, l := range all {
+		l.open.begin(&p.open, l.free)
 	}
 	return all, nil
 }

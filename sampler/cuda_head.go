@@ -136,7 +136,7 @@ func (d *Device) WrapHead(w DeviceWeights) (*Head, error) {
 			return nil, err
 		}
 	}
-	return &Head{b: h, shape: shape, device: c.name}, nil
+	return d.newHead(h, shape), nil
 }
 
 // checkRows holds a foreign matrix to what TMA asks.

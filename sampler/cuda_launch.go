@@ -109,6 +109,7 @@ type Launcher struct {
 	hidden  driver.TensorMapSpec
 	channel *rankChannel // of a rank's plan; nil for others
 	group   *cudaGroup   // that the channel is to be given back to; nil where somebody else does
+	open    lifetime     // of one that somebody else than a plan closes
 }
 
 // laidOut is a launch of one kernel, parameters and all. A server samples from the same memory step after step: what was
@@ -315,6 +316,10 @@ func (l *Launcher) grow(rows int) error {
 
 // Reset zeroes the workspace after a launch that was cut short. Nothing may be running on it.
 func (l *Launcher) Reset() error {
+	if err := l.open.enter(); err != nil {
+		return err
+	}
+	defer l.open.leave()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.plan.zero(l.space, l.rows)
@@ -322,6 +327,13 @@ func (l *Launcher) Reset() error {
 
 // Close frees the workspace. Nothing may be running on it.
 func (l *Launcher) Close() error {
+	if l.open.end != nil {
+		return l.open.close()
+	}
+	return l.free()
+}
+
+func (l *Launcher) free() error {
 	var errs []error
 	if l.space != nil {
 		errs = append(errs, l.space.Close())
@@ -336,7 +348,7 @@ func (l *Launcher) Close() error {
 	return errors.Join(errs...)
 }
 
-// NewLauncher makes a launcher for batches of up to rows rows.
+// NewLauncher makes a launcher for batches of up to rows rows. It is closed with the plan, if not before.
 func (p *Plan) NewLauncher(rows int) (*Launcher, error) {
 	if err := p.open.enter(); err != nil {
 		return nil, err
@@ -349,7 +361,12 @@ func (p *Plan) NewLauncher(rows int) (*Launcher, error) {
 	if rows < 1 {
 		return nil, &InputError{"rows", "want 1 or more", rows}
 	}
-	return c.newLauncher(rows)
+	l, err := c.newLauncher(rows)
+	if err != nil {
+		return nil, err
+	}
+	l.open.begin(&p.open, l.free)
+	return l, nil
 }
 
 // Launch enqueues one launch on a stream (a CUstream as an integer, 0 for the default stream). It allocates nothing and
@@ -372,6 +389,10 @@ func (l *Launcher) Launch(stream uintptr, a *DeviceArgs) error {
 // passes enqueues the first pass, or goes on behind it, and a number of further ones, for the rows that those before have left
 // undecided; behind a first pass and its further ones what reports of the rows.
 func (l *Launcher) passes(stream uintptr, a *DeviceArgs, first bool, further int) error {
+	if err := l.open.enter(); err != nil {
+		return err
+	}
+	defer l.open.leave()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := l.plan.widths.choose(a.Batch)

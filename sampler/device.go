@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // Names of devices for Open.
@@ -79,19 +78,25 @@ type Device struct {
 	open lifetime
 }
 
+func newDevice(b backend) *Device {
+	d := &Device{b: b}
+	d.open.begin(nil, b.close)
+	return d
+}
+
 // Open opens a device: Auto, CPU, CUDA, "cuda:N", or "sim:sm_90" and "sim:sm_100", which run the kernels of an architecture
 // on the CPU: slowly, and reporting every fault. Auto tells in Info.Fallback why it did not take a GPU. A name that there is none of
 // is an *InputError.
 func Open(name string) (*Device, error) {
 	switch {
 	case name == CPU:
-		return &Device{b: newCPU(nil)}, nil
+		return newDevice(newCPU(nil)), nil
 	case name == Auto:
 		b, err := openGPU(CUDA, 0)
 		if err != nil {
 			b = newCPU(err)
 		}
-		return &Device{b: b}, nil
+		return newDevice(b), nil
 	case name == CUDA:
 		return openDevice(name, 0)
 	}
@@ -100,7 +105,7 @@ func Open(name string) (*Device, error) {
 		if err != nil {
 			return nil, refuse("device", fmt.Errorf("sampler: device %s: %w", name, err))
 		}
-		return &Device{b: b}, nil
+		return newDevice(b), nil
 	}
 	if n, ok := strings.CutPrefix(name, "cuda:"); ok {
 		if ordinal, err := strconv.Atoi(n); err == nil && ordinal >= 0 {
@@ -119,7 +124,7 @@ func openDevice(name string, ordinal int) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Device{b: b}, nil
+	return newDevice(b), nil
 }
 
 func openGPU(name string, ordinal int) (backend, error) {
@@ -139,43 +144,5 @@ func (d *Device) Info() Info { return d.b.info() }
 // Healthy returns nil, or the error that made the device useless: a poisoned context stays so, and a closed one is ErrClosed.
 func (d *Device) Healthy() error { return d.open.healthy(d.b.healthy) }
 
-// Close releases the device. Heads and plans must be closed before.
-func (d *Device) Close() error { return d.open.close(d.b.close) }
-
-// lifetime lets calls overlap and closing wait for them.
-type lifetime struct {
-	mu     sync.RWMutex
-	closed bool
-}
-
-// enter begins a call; leave ends it.
-func (l *lifetime) enter() error {
-	l.mu.RLock()
-	if l.closed {
-		l.mu.RUnlock()
-		return ErrClosed
-	}
-	return nil
-}
-
-func (l *lifetime) leave() { l.mu.RUnlock() }
-
-// healthy is what f says of something that is open.
-func (l *lifetime) healthy(f func() error) error {
-	if err := l.enter(); err != nil {
-		return err
-	}
-	defer l.leave()
-	return f()
-}
-
-// close runs f once, when no call is under way; later calls do nothing.
-func (l *lifetime) close(f func() error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil
-	}
-	l.closed = true
-	return f()
-}
+// Close closes the device's heads, and releases it.
+func (d *Device) Close() error { return d.open.close() }

@@ -18,5 +18,5 @@
 // Several devices, or several ranks on one, share a head's vocabulary in a group (OpenGroup, docs/parallel.md), in one process or in
 // several: with the tokens of one device.
 //
-// Devices, heads and plans are safe from any goroutine. Each is closed explicitly; closing waits for calls under way.
+// Devices, heads and plans are safe from any goroutine. Closing one waits for its calls under way, and closes what was made of it.
 package sampler

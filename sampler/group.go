@@ -183,6 +183,7 @@ func OpenGroup(ctx context.Context, cfg GroupConfig) (*Group, error) {
 		return nil, err
 	}
 	g.about = g.b.info()
+	g.open.begin(nil, g.b.close)
 	return g, nil
 }
 
@@ -199,9 +200,9 @@ func (g *Group) Healthy() error { return g.open.healthy(g.b.healthy) }
 // World is the number of ranks.
 func (g *Group) World() int { return g.world }
 
-// Close releases the group's devices and memory. Heads and plans must be closed before. In a group of several processes it waits
+// Close closes the group's heads, and releases its devices and memory. In a group of several processes it waits
 // until all have come to close it, for as long as calls wait.
-func (g *Group) Close() error { return g.open.close(g.b.close) }
+func (g *Group) Close() error { return g.open.close() }
 
 // GroupHead is an LM head whose vocabulary ranks share.
 type GroupHead struct {
@@ -238,14 +239,16 @@ func (g *Group) LoadHead(ctx context.Context, w Weights, spans []ir.Span) (*Grou
 	if err != nil {
 		return nil, fmt.Errorf("sampler: load head: %w", err)
 	}
-	return &GroupHead{g: g, b: b, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, spans: slices.Clone(spans)}, nil
+	h := &GroupHead{g: g, b: b, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, spans: slices.Clone(spans)}
+	h.open.begin(&g.open, b.close)
+	return h, nil
 }
 
 // Spans returns the ids that each rank has.
 func (h *GroupHead) Spans() []ir.Span { return slices.Clone(h.spans) }
 
-// Close frees the head. Its plans must be closed before.
-func (h *GroupHead) Close() error { return h.open.close(h.b.close) }
+// Close closes the head's plans, and frees it.
+func (h *GroupHead) Close() error { return h.open.close() }
 
 // GroupPlan samples rows on all ranks of a group at once.
 type GroupPlan struct {
@@ -265,10 +268,6 @@ func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
 		return nil, err
 	}
 	defer h.open.leave()
-	if err := h.g.open.enter(); err != nil {
-		return nil, err
-	}
-	defer h.g.open.leave()
 	if spec.MaxBatch == 0 {
 		spec.MaxBatch = 64
 	}
@@ -295,24 +294,9 @@ func (h *GroupHead) Plan(ctx context.Context, spec Spec) (*GroupPlan, error) {
 		}
 		return nil, planError(err, h.g.Info().Devices[0], ranks)
 	}
-	return &GroupPlan{h: h, b: b, spec: spec}, nil
-}
-
-// enter begins a call, for which plan and group must be open; leave ends it.
-func (p *GroupPlan) enter() error {
-	if err := p.open.enter(); err != nil {
-		return err
-	}
-	if err := p.h.g.open.enter(); err != nil {
-		p.open.leave()
-		return err
-	}
-	return nil
-}
-
-func (p *GroupPlan) leave() {
-	p.h.g.open.leave()
-	p.open.leave()
+	p := &GroupPlan{h: h, b: b, spec: spec}
+	p.open.begin(&h.open, b.close)
+	return p, nil
 }
 
 // Kernels names the kernels that the plan's ranks in this process choose from.
@@ -325,10 +309,10 @@ func (p *GroupPlan) Spec() Spec { return p.spec }
 // whole vocabulary in everything that rows bring: bias, masks, lists. A rank that is not heard of in time is a *PeerError on every
 // other, and the group is of no use afterwards but to be closed.
 func (p *GroupPlan) Sample(ctx context.Context, hidden []uint16, rows Rows) (*Result, error) {
-	if err := p.enter(); err != nil {
+	if err := p.open.enter(); err != nil {
 		return nil, err
 	}
-	defer p.leave()
+	defer p.open.leave()
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	b, err := p.newBatch(ctx, hidden, rows)
@@ -383,8 +367,8 @@ func (p *GroupPlan) newBatch(ctx context.Context, hidden []uint16, rows Rows) (*
 	return b, nil
 }
 
-// Close frees the plan.
-func (p *GroupPlan) Close() error { return p.open.close(p.b.close) }
+// Close closes the plan's launchers, and frees it.
+func (p *GroupPlan) Close() error { return p.open.close() }
 
 // agree holds what the ranks of this process came to against one another.
 func agree(all []*Result) error {

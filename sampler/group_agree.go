@@ -83,10 +83,10 @@ func (s Spec) given() map[string]string {
 // Agree holds all processes of the plan's group to the same hidden states and rows: Sample and launches take them as they are. All call it. Whoever
 // differs is a *MismatchError on all of them. It sends digests over the host; ranks of one process have nothing to agree on.
 func (p *GroupPlan) Agree(ctx context.Context, hidden []uint16, rows Rows) error {
-	if err := p.enter(); err != nil {
+	if err := p.open.enter(); err != nil {
 		return err
 	}
-	defer p.leave()
+	defer p.open.leave()
 	if p.h.g.others == nil {
 		return nil
 	}

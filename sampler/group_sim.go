@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/sim"
@@ -28,6 +29,7 @@ type simGroup struct {
 	absent func(rank int) bool
 	// patience is how many instructions a rank waits for the others.
 	patience uint64
+	planning sync.Mutex // of ranks, which share what the device has parsed
 }
 
 func newSimGroup(cfg GroupConfig) (groupBackend, error) {
@@ -96,6 +98,8 @@ func (h *simGroupHead) plan(ctx context.Context, spec Spec) (groupPlanBackend, e
 	if spec.chosen, err = spec.chooseForRanks(h.group.dev.arch, h.work, h.layout, nil); err != nil {
 		return nil, err
 	}
+	h.group.planning.Lock()
+	defer h.group.planning.Unlock()
 	h.group.dev.parsed = map[string]*sim.Program{}
 	defer func() { h.group.dev.parsed = nil }()
 	for _, part := range h.parts {

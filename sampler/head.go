@@ -117,14 +117,20 @@ func (d *Device) LoadHead(ctx context.Context, w Weights) (*Head, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sampler: load head: %w", err)
 	}
-	return &Head{b: b, shape: ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}, device: d.Info().Name}, nil
+	return d.newHead(b, ir.Shape{Vocab: w.Vocab, Hidden: w.Hidden}), nil
+}
+
+func (d *Device) newHead(b headBackend, shape ir.Shape) *Head {
+	h := &Head{b: b, shape: shape, device: d.Info().Name}
+	h.open.begin(&d.open, b.close)
+	return h
 }
 
 // Shape returns the head's vocabulary and hidden size.
 func (h *Head) Shape() ir.Shape { return h.shape }
 
-// Close frees the head. Its plans must be closed before.
-func (h *Head) Close() error { return h.open.close(h.b.close) }
+// Close closes the head's plans, and frees it.
+func (h *Head) Close() error { return h.open.close() }
 
 // Spec says what a plan computes.
 type Spec struct {
@@ -293,7 +299,9 @@ func (h *Head) Plan(ctx context.Context, spec Spec) (*Plan, error) {
 	if err != nil {
 		return nil, planError(err, h.device, 0)
 	}
-	return &Plan{b: b, spec: spec, shape: h.shape}, nil
+	p := &Plan{b: b, spec: spec, shape: h.shape}
+	p.open.begin(&h.open, b.close)
+	return p, nil
 }
 
 // planError is an *UnsupportedError for what no kernel does.

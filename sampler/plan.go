@@ -68,5 +68,5 @@ func (b *batch) rowSeeds() []uint64 {
 	return out
 }
 
-// Close frees the plan.
-func (p *Plan) Close() error { return p.open.close(p.b.close) }
+// Close closes the plan's launchers, and frees it.
+func (p *Plan) Close() error { return p.open.close() }
