@@ -26,7 +26,7 @@ func sample() *Kernel {
 		},
 		Launch: Launch{
 			Grid:    Grid{Unit: "cta", Rule: "persistent", TileM: 128, TileN: 16, Cluster: 2},
-			Cluster: [3]int{2, 1, 1}, Block: [3]int{384, 1, 1}, SharedBytes: 1 << 16,
+			Cluster: [3]int{2, 1, 1}, Block: [3]int{384, 1, 1}, SharedBytes: 80 << 10,
 		},
 		Problem:   Problem{Vocab: 1000, Hidden: 64, Batch: 16, Specialised: []string{}, RowAlignment: 16},
 		Tile:      Tile{Name: "m128n16k64s4c2", M: 128, N: 16, K: 64, Stages: 4, Cluster: 2, Weights: "rowmajor"},
@@ -84,7 +84,7 @@ func truncating() *Kernel {
 	k := sample()
 	k.Params = append(k.Params, Param{Name: "marks", Kind: Pointer, Offset: 144, Size: 8, Element: "u32", Shape: "batch x 1024", Access: "workspace"})
 	k.Truncation = []string{"top-k", "min-p", "temperature-last"}
-	k.Resolve = &Stage{Entry: "fsgen_sm_90_k_resolve", Rule: RowsRule, Block: [3]int{512, 1, 1}, SharedBytes: 1 << 16, Programmatic: true,
+	k.Resolve = &Stage{Entry: "fsgen_sm_90_k_resolve", Rule: RowsRule, Block: [3]int{512, 1, 1}, SharedBytes: 80 << 10, Programmatic: true,
 		Params: []Param{
 			{Name: "vocab", Kind: Scalar, Size: 4, Element: "u32"},
 			{Name: "tokens", Kind: Pointer, Offset: 8, Size: 8, Element: "i32", Shape: "batch", Access: "write"},
