@@ -21,7 +21,7 @@ func Candidates(a arch.Arch, c ir.Computation, batch int) (plans []*Plan, reject
 	for _, n := range fam.widthsFor(batch) {
 		for _, m := range fam.rows {
 			for _, t := range fam.shapes(m, n) {
-				if p, r := deepest(a, c, t); p != nil {
+				if p, r := fam.deepest(a, c, t); p != nil {
 					plans = append(plans, p)
 				} else {
 					rejects = append(rejects, r)
@@ -75,16 +75,18 @@ func Widths(a arch.Arch, batch int) []int {
 }
 
 // deepest finds the most stages, up to 12, with which a tile fits; past that a deeper ring hides no more latency.
-func deepest(a arch.Arch, c ir.Computation, t Tile) (*Plan, *Reject) {
-	var last *Reject
-	for t.Stages = 12; t.Stages >= 3; t.Stages-- {
-		p, err := NewPlan(a, t, c)
-		if err == nil {
-			return p, nil
-		}
-		last = err.(*Reject)
+func (fam family) deepest(a arch.Arch, c ir.Computation, t Tile) (*Plan, *Reject) {
+	const most, least = 12, 3
+	t.Stages = most
+	if p := fam.deepestOf(a, t, c.Normalize()); p != nil && p.Tile.Stages >= least {
+		return p, nil
 	}
-	return nil, last
+	t.Stages = least
+	p, err := NewPlan(a, t, c) // which says why
+	if err != nil {
+		return nil, err.(*Reject)
+	}
+	return p, nil
 }
 
 // Default returns the tile for some work without measuring: of the narrowest width that holds the batch the family's own shape,
@@ -96,7 +98,7 @@ func Default(a arch.Arch, c ir.Computation, w Work) (*Plan, error) {
 		return nil, &Reject{Tile{}, "there is no skeleton for " + a.Name}
 	}
 	w = w.normalize()
-	own, r := deepest(a, c, fam.tileFor(c, fam.widthsFor(w.Batch)[0]))
+	own, r := fam.deepest(a, c, fam.tileFor(c, fam.widthsFor(w.Batch)[0]))
 	if own == nil {
 		return nil, r
 	}

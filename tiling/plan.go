@@ -226,26 +226,26 @@ func (p *Plan) lackOfRegisters() string {
 func (fam family) remedy(a arch.Arch, t Tile, c ir.Computation) string {
 	how := "with fewer stages"
 	for ; t.N > 0; t.N -= atomRows {
-		if fit, ok := fam.deepestOf(a, t, c); ok {
-			return fmt.Sprintf(": %s, %s fits", how, fit)
+		if fit := fam.deepestOf(a, t, c); fit != nil {
+			return fmt.Sprintf(": %s, %s fits", how, fit.Tile)
 		}
 		how = "narrower"
 	}
 	return ""
 }
 
-// deepestOf finds the most stages up to a tile's own with which it has room.
-func (fam family) deepestOf(a arch.Arch, t Tile, c ir.Computation) (Tile, bool) {
+// deepestOf is the plan with the most stages, up to a tile's own, with which it has room; nil for none. c is normalized.
+func (fam family) deepestOf(a arch.Arch, t Tile, c ir.Computation) *Plan {
 	for ; t.Stages >= minStages; t.Stages-- {
 		p, reason := fam.plan(a, t, c)
 		switch {
 		case reason != "" || p.lackOfRegisters() != "": // whatever the stages
-			return t, false
+			return nil
 		case !p.overflows():
-			return t, true
+			return p
 		}
 	}
-	return t, false
+	return nil
 }
 
 // splitRows is what a CTA's share of multicast weights is a multiple of: half a packed block.
