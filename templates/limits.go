@@ -12,7 +12,7 @@ import (
 // block's logits: to pass a limit, worked out once for 16 tokens. A logit is then compared in one instruction instead of four.
 
 // limited reports whether logits are compared with limits.
-func (c *samplers) limited() bool { return c.plan.Storage.Limits > 0 && !c.options.Exhaustive }
+func (c *samplers) limited() bool { return c.plan.Limited() && !c.options.Exhaustive }
 
 // storeLimits works out the limits of a warp's blocks of the tile, a word's columns a lane at a time.
 func (c *consumer) storeLimits() {

@@ -86,7 +86,7 @@ func newSkeleton(plan *tiling.Plan, c ir.Computation, o Options, multiply string
 	if o.Further {
 		k.gone = f.Label("gone")
 	}
-	if plan.Storage.Limits > 0 {
+	if plan.Limited() {
 		k.limits, k.blockFloor = ir.Limit(c), k.floor
 		if c.Sampler == ir.Grouped {
 			k.blockFloor = ir.MeanFloor(c)

@@ -84,13 +84,13 @@ func (c *consumer) drawTile(row ptx.B32) {
 // ahead of them there is time while the other warpgroup has its turn. drawBehind draws that of all other tiles behind the products, when the
 // other warpgroup has the tensor core: ahead of them it would delay them.
 func (c *consumer) drawAhead(row ptx.B32) {
-	if c.t.PingPong && c.c.Sampler.Random() {
+	if c.drawsAhead() {
 		c.where(c.final, "draws_behind", func() { c.drawTile(row) })
 	}
 }
 
 func (c *consumer) drawBehind(row ptx.B32) {
-	if !c.t.PingPong || !c.c.Sampler.Random() {
+	if !c.drawsAhead() {
 		c.drawTile(row)
 		return
 	}
@@ -98,6 +98,9 @@ func (c *consumer) drawBehind(row ptx.B32) {
 	c.f.NotPred(early, c.final)
 	c.where(early, "drawn_ahead", func() { c.drawTile(row) })
 }
+
+// drawsAhead reports whether there is noise, and a turn ahead of which to draw it.
+func (c *consumer) drawsAhead() bool { return c.t.PingPong && c.c.Sampler.Random() }
 
 // warpBlock is the number of the block that the warp's first 16 rows are.
 func (c *consumer) warpBlock(row ptx.B32) ptx.B32 {
