@@ -468,7 +468,7 @@ func (p *GroupPlan) NewLaunchers(ctx context.Context) ([]*Launcher, error) {
 		all = append(all, l)
 	}
 	for _, l := range all {
-		l.open.begin(&p.open, l.free)
+		l.open.of(&p.open)
 	}
 	return all, nil
 }

@@ -109,7 +109,7 @@ type Launcher struct {
 	hidden  driver.TensorMapSpec
 	channel *rankChannel // of a rank's plan; nil for others
 	group   *cudaGroup   // that the channel is to be given back to; nil where somebody else does
-	open    lifetime     // of one that somebody else than a plan closes
+	open    lifetime
 }
 
 // laidOut is a launch of one kernel, parameters and all. A server samples from the same memory step after step: what was
@@ -252,6 +252,7 @@ func (p *cudaPlan) newLauncher(rows int) (*Launcher, error) { return p.newRankLa
 // newRankLauncher is newLauncher of a rank, whose launches use a channel.
 func (p *cudaPlan) newRankLauncher(rows int, c *rankChannel) (*Launcher, error) {
 	l := &Launcher{plan: p, channel: c}
+	l.open.begin(nil, l.free)
 	for _, k := range p.list {
 		if err := l.add(k); err != nil {
 			return nil, errors.Join(err, l.Close())
@@ -326,12 +327,7 @@ func (l *Launcher) Reset() error {
 }
 
 // Close frees the workspace. Nothing may be running on it.
-func (l *Launcher) Close() error {
-	if l.open.end != nil {
-		return l.open.close()
-	}
-	return l.free()
-}
+func (l *Launcher) Close() error { return l.open.close() }
 
 func (l *Launcher) free() error {
 	var errs []error
@@ -365,7 +361,7 @@ func (p *Plan) NewLauncher(rows int) (*Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.open.begin(&p.open, l.free)
+	l.open.of(&p.open)
 	return l, nil
 }
 

@@ -20,12 +20,18 @@ type lifetime struct {
 
 // begin is the birth of something that was made of another, in a call of the other's, or of nothing.
 func (l *lifetime) begin(from *lifetime, end func() error) {
-	l.from, l.end = from, end
+	l.end = end
 	if from != nil {
-		from.kin.Lock()
-		defer from.kin.Unlock()
-		from.made = append(from.made, l)
+		l.of(from)
 	}
+}
+
+// of has it closed with another, in a call of that one's.
+func (l *lifetime) of(from *lifetime) {
+	l.from = from
+	from.kin.Lock()
+	defer from.kin.Unlock()
+	from.made = append(from.made, l)
 }
 
 // enter begins a call; leave ends it.
