@@ -85,11 +85,14 @@ func Lookup(name string) (Arch, error) {
 		names = append(names, a.Name)
 	}
 	known := "fsgen knows " + strings.Join(names, ", ")
-	if t, err := ParseTarget(name); err == nil && t.SM/10 == consumerBlackwellMajor {
-		return Arch{}, fmt.Errorf("arch: %s is %s; %s", name, consumerBlackwell, known)
-	}
-	if t, err := ParseTarget(name); err == nil && t.SM == 103 {
-		known = "sm_100's kernels run on it too; " + known
+	if t, err := ParseTarget(name); err == nil {
+		cc := ComputeCapability{Major: t.SM / 10, Minor: t.SM % 10}
+		if cc.Major == consumerBlackwellMajor {
+			return Arch{}, fmt.Errorf("arch: %s is %s; %s", name, consumerBlackwell, known)
+		}
+		if a, err := ForDevice(name, cc); err == nil {
+			known = a.Name + "'s kernels run on it too; " + known
+		}
 	}
 	return Arch{}, fmt.Errorf("arch: unknown architecture %q: %s", name, known)
 }

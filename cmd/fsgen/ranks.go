@@ -41,9 +41,12 @@ func checkRanks(n int) error {
 }
 
 func (r *ranks) check() error {
+	if r.given("tp") {
+		if err := checkRanks(r.n); err != nil {
+			return err
+		}
+	}
 	switch {
-	case r.given("tp") && checkRanks(r.n) != nil:
-		return checkRanks(r.n)
 	case !r.given("tp") && r.given("tp-transport"):
 		return usagef("--tp-transport needs --tp")
 	case !r.given("tp") && r.given("tp-group"):
