@@ -317,7 +317,8 @@ func TestGPUExchangeTime(t *testing.T) {
 
 // sideBySide is one kind of launches of all ranks, captured.
 type sideBySide struct {
-	launches int // in a graph
+	launches int            // in a graph
+	gate     *driver.Buffer // what is filled ahead of a replay
 	ranks    []*rankLaunch
 	graphs   []*driver.GraphExec
 	times    []float64   // until the last rank is done
@@ -335,6 +336,9 @@ func (k *sideBySide) middles() string {
 
 func timeExchange(t *testing.T, n, batch int, w Weights, spec Spec) {
 	t.Run(fmt.Sprintf("%d ranks, batch %d, %s", n, batch, spec.Computation().Extras()), func(t *testing.T) {
+		gate, err := gpu(t).b.(*cudaDevice).ctx.Alloc(gateBytes)
+		require.NoError(t, err)
+		defer gate.Free()
 		var plans []*GroupPlan
 		for _, transport := range []Transport{TransportHost, TransportPeer} {
 			plans = append(plans, gpuGroup(t, GroupConfig{Devices: ranksOn(t, n), Transport: transport}, w, nil, spec))
@@ -344,7 +348,9 @@ func timeExchange(t *testing.T, n, batch int, w Weights, spec Spec) {
 		for _, launches := range []int{1, timedLaunches} {
 			var kinds []*sideBySide
 			for _, plan := range plans {
-				kinds = append(kinds, captureRanks(t, plan, batch, launches))
+				k := captureRanks(t, plan, batch, launches)
+				k.gate = gate
+				kinds = append(kinds, k)
 			}
 			for round := range timedReplays*timedLaunches/launches + 3 {
 				for _, k := range kinds {
@@ -384,6 +390,9 @@ func captureRanks(t *testing.T, plan *GroupPlan, batch, launches int) *sideBySid
 	return k
 }
 
+// gateBytes take a GPU longer to fill than the host takes to launch the graphs behind: so ranks begin together, whatever the host does.
+const gateBytes = 1 << 30
+
 // replay runs all ranks' graphs side by side, from one event to the last one's end.
 func (k *sideBySide) replay(t *testing.T, counts bool) {
 	ctx := k.ranks[0].dev.b.(*cudaDevice).ctx
@@ -391,7 +400,7 @@ func (k *sideBySide) replay(t *testing.T, counts bool) {
 	require.NoError(t, err)
 	defer start.Close()
 	first := k.ranks[0].stream
-	require.NoError(t, start.Record(first))
+	require.NoError(t, errors.Join(first.MemsetD8(k.gate.Ptr(), 0, gateBytes), start.Record(first)))
 	for i, r := range k.ranks {
 		if i > 0 {
 			require.NoError(t, r.stream.Wait(start))

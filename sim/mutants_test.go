@@ -388,6 +388,7 @@ func TestMutants(t *testing.T) {
 		{limitUnderTest(t, ir.Grouped, "m192n64k64s3c1p", false), meanFloorFaults},
 		{logProbUnderTest(t, arch.SM90, "m128n32k64s5c1", transforms, 700, 72, 40, 3), slices.Concat(logProbFaults, slotFaults)},
 		{truncatedUnderTest(t, arch.SM90, "m64n32k64s4c1", 400, 72, 24, 3), slices.Concat(collectFaults, resolveFaults)},
+		{manyKeptUnderTest(t), bitonicFaults},
 	} {
 		if !raceEnabled {
 			require.Equal(t, notCaught, verdict(t, string(set.k.art.PTX), set.k, 3), "the kernel itself is right")

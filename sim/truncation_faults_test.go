@@ -23,25 +23,48 @@ var collectFaults = []fault{
 
 // resolveFaults are planted in the kernel that draws from the lists.
 var resolveFaults = []fault{
-	{"counts are left behind", `@%is_thread_2 st.global.b32 +\[%rd5\], 0;`, ``, 0},
-	{"marks are left behind", `st.global.b32 +\[%rd8\], 0;`, ``, 0},
+	{"counts are left behind", `@%is_thread_2 st.global.b32 +\[%rd\d+\], 0;`, ``, 0},
+	{"marks are left behind", `@%has_mark st.global.b32 +\[%rd\d+\], 0;`, ``, 0},
 	{"rows that failed are drawn", `@%failed bra +done;`, ``, 0},
 	{"rows of temperature 0 are drawn", `setp.gt.and.f32 +%listed_row, %temperature, 0f00000000, %narrows;`, `or.pred %listed_row, %narrows, %narrows;`, 0},
-	{"edge of the bin above", `sub.u32 +%bin_1, 511, %thread;`, `sub.u32 %bin_1, 510, %thread;`, 0},
-	{"keys share a place", `(atom.relaxed.cta.shared.add.u32 +%r47, \[%smem\+69632\]), 1;`, `$1, 0;`, 0},
-	{"no barrier before the keys are sorted", `(fill_key_end:\s*)bar.sync +0;`, `$1`, 0},
-	{"no barrier between steps of the sort", `(sort_pair_end:\s*)bar.sync +0;`, `$1`, 0},
+	{"edge of the bin above", `sub.u32 +(%bin_\d), 511, %thread;`, `sub.u32 $1, 510, %thread;`, 0},
+	{"keys share a place", `(atom.relaxed.cta.shared.add.u32 +%r\d+, \[%smem\+69632\]), 1;`, `$1, 0;`, every},
+	{"no barrier before the keys are sorted", `(fill_key_end:[^:]*?)bar.sync +0;`, `$1`, 0},
 	{"no barrier before the sums of warps are read", `(@%last_lane st.shared.b64[^;]*;\s*)bar.sync +0;`, `$1`, 0},
-	{"places behind the keys are not filled", `st.shared.b64 +\[%r58\], %rd45;`, ``, 0},
-	{"the sort rises", `setp.ne.u32 +%rising, (%r\d+), 0;`, `setp.eq.u32 %rising, $1, 0;`, 0},
+	{"places behind the keys are not filled", `(%i_3, %listed;\s*mad.lo.u32 +(%r\d+), %r\d+, 8, %smem;\s*)st.shared.b64 +\[%r\d+\], %rd\d+;`, `$1`, 0},
+	{"a key counts itself", `setp.gt.u64 +%is_larger, (%rd\d+), (%key\w*);`, `setp.ge.u64 %is_larger, $1, $2;`, 0},
+	{"all threads of a key compare the same others", `shl.b32 +%compared, %rank_part, %rank_span;`, `mov.b32 %compared, 0;`, 0},
+	{"the last of the others are not compared", `shl.b32 +%compared_end, %compared_end, %rank_span;`, `shl.b32 %compared_end, 4, %rank_span;`, 0},
+	{"no barrier before ranks are read", `(red.relaxed.cta.shared.add.u32[^;]*;\s*)bar.sync +0;`, `$1`, 0},
+	{"ranks are left from the bins", `st.shared.b32 +\[(%r\d+)\+65536\], 0;(\s*bar.sync +0;)`, `$2`, every},
+	{"what fills up is moved", `@%has_key (st.shared.b64)`, `$1`, 0},
 	{"k is one more", `min.u32 +%taken, %k, %listed;`, `add.u32 %taken, %k, 1; min.u32 %taken, %taken, %listed;`, 0},
-	{"the cut is one short", `add.u32 +(%r99), %i_6, 1;`, `mov.b32 $1, %i_6;`, 0},
+	{"the cut is one short", `add.u32 +(%r\d+), %i_6, 1;(\s*@%reached)`, `mov.b32 $1, %i_6;$2`, 0},
 	{"the last token kept is the next", `sub.u32 +%last, %cut, 1;`, `mov.b32 %last, %cut;`, 0},
 	{"the tail of top-p is not rounded up", `add.u64 +(%tail\w*), %tail\w*, 128;`, ``, every},
 	{"ties of min-p are dropped", `setp.ge.and.u64 +%kept, %weight_4, %least, %kept;`, `setp.gt.and.u64 %kept, %weight_4, %least, %kept;`, 0},
-	{"min-p counts tokens that top-p dropped", `setp.ge.u64 +%kept, %key_2, %cut_key;`, `setp.ge.u64 %kept, %key_2, %key_2;`, 0},
+	{"min-p counts tokens that top-p dropped", `setp.ge.u64 +(%kept\w*), (%key_\d), %cut_key;`, `setp.ge.u64 $1, $2, $2;`, every},
 	{"scores stay scaled", `@%below_one mov.f32[^;]*;`, ``, 1},
 	{"no barrier before the best is read", `(@%kept atom.relaxed.cta.shared.max.u64(?s).*?)bar.sync +0;`, `$1`, 0},
+}
+
+// bitonicFaults are planted where more keys are sorted than there are threads.
+var bitonicFaults = []fault{
+	{"no barrier between steps of the sort", `(sort_pair_end:\s*)bar.sync +0;`, `$1`, 0},
+	{"the sort rises", `setp.ne.u32 +%rising, (%r\d+), 0;`, `setp.eq.u32 %rising, $1, 0;`, 0},
+	{"many keys go to their ranks", `setp.gt.u32 +%many_keys, %sorted_size_1, 512;`, `setp.gt.u32 %many_keys, %sorted_size_1, 1024;`, 0},
+}
+
+// manyKeptUnderTest is a kernel whose rows keep more tokens than a CTA has threads.
+func manyKeptUnderTest(t testing.TB) *kernelUnderTest {
+	comp := chain(t, "temperature")
+	comp.Truncation = ir.Truncation{TopK: true}
+	k := &kernelUnderTest{name: "sm_90 m64n8k64s4c1 many kept", art: frozen(t, comp, "m64n8k64s4c1", arch.SM90), p: newProblem(comp, 900, 72, 4, 3), ctas: 3}
+	for row := range k.p.req.Batch {
+		k.p.req.TopK, k.p.req.Temperature[row] = append(k.p.req.TopK, 700), 100
+	}
+	k.answer(t)
+	return k
 }
 
 // truncatedUnderTest is a kernel with rows of all filters, some of which end at ties and borders. The filters see T = 1, so that a

@@ -31,9 +31,9 @@ func (c *samplers) seedBests(seed func()) {
 		}
 		c.serveTops(serveTries)
 	}
-	bests := c.publishBests()
+	bests, tops := c.publishBests(), c.newTops()
 	c.fetchBests(bests)
-	tops := c.fetchTops()
+	c.fetchTops(tops)
 	c.awaitTops(tops)
 	if c.collecting() {
 		c.awaitBounds(bests)

@@ -1,6 +1,12 @@
 package templates
 
-import "github.com/fsgen/fsgen/ptx"
+import (
+	"math"
+
+	"github.com/fsgen/fsgen/ir"
+	"github.com/fsgen/fsgen/ptx"
+	"github.com/fsgen/fsgen/tiling"
+)
 
 // The largest logits of rows (ir.Computation.FindsPeaks), as high words of keys, 0 for none: in shared memory of the rows of the tile,
 // and then in global memory, of all. Whoever comes first, the largest is the same.
@@ -78,4 +84,84 @@ func (r *resolver) weighByPeak() int64 {
 	r.f.LdSharedB32(high, r.smem.Off(wordPeak))
 	r.f.MovF32(r.weigh.top, scoreThreshold(r.f, high))
 	return passSurvey
+}
+
+// Where tiles are added up in straight code (sm90_sums.go) a thread keeps the largest logits of its columns in registers from tile to tile,
+// and lanes join theirs once the CTA leaves the rows: an instruction a token, where a tile's lanes would take as many again to agree.
+
+// keepsPeaks reports whether what tokens are compared by rises with their logits.
+func (c *consumer) keepsPeaks() bool { return c.cheap() && !(c.c.Chain.Scale < 0) }
+
+// beginPeaks begins without any.
+func (c *consumer) beginPeaks() {
+	if !c.peaks() || !c.straightSums() {
+		return
+	}
+	c.ownPeaks = c.f.NewF32s("own_peak", c.t.N/tiling.CodeGroup*perGroup/2)
+	c.forgetPeaks()
+	c.leave = c.leavePeaks
+}
+
+func (c *consumer) forgetPeaks() {
+	for _, peak := range c.ownPeaks {
+		c.f.MovF32(peak, ptx.F32Imm(math.Inf(-1)))
+	}
+}
+
+// keepPeaks raises the thread's to the logits of the tile's tokens. Rounding keeps their order, so that of the largest logit the chain
+// makes the largest value (leavePeaks).
+func (c *consumer) keepPeaks(of tiles) {
+	f, part, end := c.f, c.f.Label("peaks_of_part"), c.f.Label("peaks_kept")
+	whole := c.isWhole(of.span)
+	f.Bra(part).IfNot(whole)
+	c.raiseOwn(func(z ptx.F32, _ int) ptx.F32 { return z })
+	f.Bra(end)
+	f.Place(part)
+	var pads []ptx.F32
+	for p := range c.products() {
+		pads = append(pads, of.at(p).pads...)
+	}
+	c.raiseOwn(func(z ptx.F32, row int) ptx.F32 {
+		padded := f.F32("padded")
+		f.AddF32(padded, z, pads[row], ptx.RN)
+		return padded
+	})
+	f.Place(end)
+}
+
+// raiseOwn raises the thread's peaks to what value makes of logits: row numbers the thread's rows of the tile.
+func (c *consumer) raiseOwn(value func(z ptx.F32, row int) ptx.F32) {
+	for p := range c.products() {
+		for i, peak := range c.ownPeaks {
+			at, top := 2*p*len(c.ownPeaks)+i/4*perGroup+firstToken(i%4), c.f.F32("top")
+			c.larger(top, value(c.acc[at], 2*p), value(c.acc[at+2], 2*p+1))
+			c.larger(peak, peak, top)
+		}
+	}
+}
+
+// isWhole reports whether all rows of a tile count, in every lane of the warp.
+func (c *consumer) isWhole(s span) ptx.Pred {
+	f, end, whole := c.f, c.f.B32("whole_end"), c.f.Pred("is_whole")
+	f.AddU32(end, s.row, ptx.Imm(c.t.M))
+	f.SetpU32(ptx.LE, whole, end, s.end)
+	c.notBefore(whole, s.row)
+	f.VoteSyncAllPred(whole, whole, ptx.Imm(fullWarp))
+	return whole
+}
+
+// leavePeaks joins the rows' with those in shared memory, and forgets them.
+func (c *consumer) leavePeaks() {
+	zero := c.f.F32("no_pad")
+	c.f.MovF32(zero, ptx.F32Imm(0))
+	for _, r := range c.runs() {
+		var peaks []ptx.F32
+		for _, z := range c.ownPeaks[r.first*perGroup/2:][:r.groups*perGroup/2] {
+			in := newInputs(z)
+			in.f[ir.InPad] = zero
+			peaks = append(peaks, lower(c.f, c.likeliest.base, in))
+		}
+		c.raisePeaks(peaks, r.own, r.keeps)
+	}
+	c.forgetPeaks()
 }

@@ -16,7 +16,8 @@ import (
 
 // Shape of a CTA.
 const (
-	resolveThreads = 512
+	resolveThreads = 1 << threadBits
+	threadBits     = 9
 	resolveKeys    = 0                              // offset of the sorted keys
 	resolveSums    = 8 * manifest.RowCandidates     // of a sum for each thread
 	resolveWords   = resolveSums + 8*resolveThreads // of the words below

@@ -32,9 +32,11 @@ type repeatParams struct {
 	seeds, positions   ptx.Param
 	seedStride, stride ptx.Param
 	draw, tag          ptx.Param
-	order              ptx.B64 // address of the row's tokens in order: keys of their logits, and behind them of their scores
-	best               ptx.B64 // key of the first one's score, where it does not stand there
-	apart              bool    // it does not
+	seed, position     []ptx.B32 // words of the row's
+	mass               []ptx.F32 // loadMass; nil like the seed and the position where they are loaded as they are wanted
+	order              ptx.B64   // address of the row's tokens in order: keys of their logits, and behind them of their scores
+	best               ptx.B64   // key of the first one's score, where it does not stand there
+	apart              bool      // it does not
 }
 
 // orderScores is where the keys of the scores begin.
@@ -61,6 +63,30 @@ func (r *resolver) beginRepeats() {
 	}
 	p.order = f.B64("order")
 	f.MadWideU32(p.order, r.row, ptx.Imm(8*pivotWords(r.c)*manifest.RowPivots), loadPointer(f, s.pointer(ParamPivots, "u64", pivotShape(r.c), "scratch"), "pivots"))
+	r.fetchRepeats()
+}
+
+// fetchRepeats loads, while the list is on its way, what is wanted once it is in order: each load would be a wait of its own then.
+func (r *resolver) fetchRepeats() {
+	p := &r.draws.repeats
+	p.mass = r.loadMass()
+	p.seed, p.position = r.loadSeed()
+}
+
+// loadMass loads a reference and the sum above it of the weights of all tokens, in float32.
+func (r *resolver) loadMass() []ptx.F32 {
+	mass := r.f.NewF32s("mass", 2)
+	r.f.LdGlobalV2F32(mass, r.repeatedMass())
+	return mass
+}
+
+// loadSeed loads the row's seed and position; of a row without a slot it loads none.
+func (r *resolver) loadSeed() (seed, position []ptx.B32) {
+	f, p := r.f, &r.draws.repeats
+	seed, position = f.NewB32s("seed", 2), f.NewB32s("position", 2)
+	r.slot.loadV2B32(f, seed, loadPointer(f, p.seeds, "seeds"), loadU32(f, p.seedStride, "seed_stride"))
+	r.slot.loadV2B32(f, position, loadPointer(f, p.positions, "positions"), loadU32(f, p.stride, "position_stride"))
+	return seed, position
 }
 
 // orderRepeats leaves the row's tokens in order, here and where later passes find them: of those listed the ones that are kept, if not
@@ -260,8 +286,11 @@ const (
 // leastAndMost has the weights as shares of the sum in float32 of those of all tokens.
 func (r *resolver) leastAndMost(o *order) {
 	f := r.f
-	reference, mass, sane := f.F32("mass_reference"), f.F32("mass"), f.Pred("is_sane")
-	f.LdGlobalV2F32([]ptx.F32{reference, mass}, r.repeatedMass())
+	pair := r.draws.repeats.mass
+	if pair == nil {
+		pair = r.loadMass()
+	}
+	reference, mass, sane := pair[0], pair[1], f.Pred("is_sane")
 	f.SetpF32(ptx.GT, sane, mass, ptx.F32Imm(0))
 	f.SetpAndF32(ptx.LT, sane, mass, ptx.F32Imm(0x1p100), sane)
 	f.SetpAndF32(ptx.GE, sane, r.temperature, ptx.F32Imm(minWeightTemperature), sane)
@@ -363,9 +392,10 @@ func (r *resolver) closeOrder(o *order) {
 // drawBits is the second warp's: it leaves the random bits of each draw in shared memory.
 func (r *resolver) drawBits() {
 	f, p := r.f, &r.draws.repeats
-	seed, position := f.NewB32s("seed", 2), f.NewB32s("position", 2)
-	f.LdGlobalV2B32(seed, rowAt(f, loadPointer(f, p.seeds, "seeds"), r.slot.index, loadU32(f, p.seedStride, "seed_stride"), 8))
-	f.LdGlobalV2B32(position, rowAt(f, loadPointer(f, p.positions, "positions"), r.slot.index, loadU32(f, p.stride, "position_stride"), 8))
+	seed, position := p.seed, p.position
+	if seed == nil {
+		seed, position = r.loadSeed()
+	}
 	noise := rowState(f, [4]ptx.B32{position[0], position[1], loadU32(f, p.draw, "draw"), loadU32(f, p.tag, "stream_tag")}, [2]ptx.B32{seed[0], seed[1]})
 	lane := f.B32("lane")
 	f.AndB32(lane, r.tid, ptx.Imm(warpSize-1))

@@ -58,20 +58,21 @@ func (r *resolver) load(edge ptx.B32) {
 	f.SetpU32(ptx.EQ, r.all, r.bound, ptx.Imm(0))
 }
 
-// fill counts the keys that were loaded, and fills up to a power of two with 0.
+// fill counts the keys that were loaded, fills up with 0 to the size that is sorted, and empties what ranks are counted in.
 func (r *resolver) fill() {
 	f := r.f
 	r.listed = f.B32("listed")
 	f.LdSharedB32(r.listed, r.smem.Off(wordListed))
-	zero := f.B64()
+	zero, rest := f.B64(), f.B32("rest")
 	f.MovB64(zero, ptx.Imm(0))
-	rest := f.B32("rest")
-	f.SubU32(rest, r.powerOfTwo(), r.listed)
+	size, _ := r.sortedSize()
+	f.SubU32(rest, size, r.listed)
 	r.strided("fill_key", rest, func(i ptx.B32) {
 		at := f.B32()
 		f.AddU32(at, i, r.listed)
 		f.StSharedB64(r.keyAddr(at), zero)
 	})
+	f.StSharedB32(r.rankAddr(r.tid), ptx.Imm(0))
 	r.sync()
 }
 
@@ -84,7 +85,7 @@ func (r *resolver) high(key ptx.B64) ptx.B32 {
 // resolveBins are the bins of logits, one a thread.
 const (
 	resolveBins = resolveThreads
-	binBits     = 9
+	binBits     = threadBits
 )
 
 // edge is the lower edge of the highest bin that, with those above, has as many tokens as the row's k asks for; the row's bound
@@ -143,22 +144,97 @@ func (r *resolver) findEdge(mine, shift ptx.B32) {
 	r.sync()
 }
 
-// powerOfTwo is the least that is not below the tokens listed, of which there is one.
-func (r *resolver) powerOfTwo() ptx.B32 {
-	f := r.f
-	less, shift, size := f.B32(), f.B32(), f.B32("sorted_size")
-	f.SubU32(less, r.listed, ptx.Imm(1))
-	f.ClzB32(shift, less)
-	f.SubU32(shift, ptx.Imm(32), shift)
+// leastSorted is the fewest keys that are sorted: so many that each thread compares rankedAtOnce of them (rankShare).
+const (
+	leastSorted  = 64
+	rankedAtOnce = leastSorted * leastSorted / resolveThreads
+)
+
+// sortedSize is the least power of two that is not below the tokens listed, nor below leastSorted, and its bit.
+func (r *resolver) sortedSize() (size, bit ptx.B32) {
+	f, less := r.f, r.f.B32()
+	size, bit = f.B32("sorted_size"), f.B32("sorted_bits")
+	f.MaxU32(less, r.listed, ptx.Imm(leastSorted))
+	f.SubU32(less, less, ptx.Imm(1))
+	f.ClzB32(bit, less)
+	f.SubU32(bit, ptx.Imm(32), bit)
 	f.MovB32(size, ptx.Imm(1))
-	f.ShlB32(size, size, shift)
-	return size
+	f.ShlB32(size, size, bit)
+	return size, bit
 }
 
-// sort is a bitonic sort of the keys, the largest first.
+// sort brings the keys into their order, the largest first. There is none twice.
 func (r *resolver) sort() {
+	f, many, few, sorted := r.f, r.f.Pred("many_keys"), r.f.Label("rank_keys"), r.f.Label("keys_sorted")
+	size, bit := r.sortedSize()
+	f.SetpU32(ptx.GT, many, size, ptx.Imm(resolveThreads))
+	f.Bra(few).IfNot(many)
+	r.sortBitonic(size)
+	f.Bra(sorted)
+	f.Place(few)
+	r.sortByRank(size, bit)
+	f.Place(sorted)
+}
+
+// sortByRank sorts keys of which there is no more than one a thread: each goes to the place that as many are larger as come before it.
+// The threads of a key share the others out among themselves. That is two barriers, where a bitonic sort has 21 for 64 keys.
+func (r *resolver) sortByRank(size, bit ptx.B32) {
 	f := r.f
-	size, run, step, half := r.powerOfTwo(), f.B32("run"), f.B32("distance"), f.B32("pairs")
+	own, key, rank, mask := f.B32("own_key"), f.B64("key"), f.B32("rank"), f.B32()
+	f.SubU32(mask, size, ptx.Imm(1))
+	f.AndB32(own, r.tid, mask)
+	f.LdSharedB64(key, r.keyAddr(own))
+	f.MovB32(rank, ptx.Imm(0))
+	r.rankShare(bit, func(other ptx.B64) {
+		larger := f.Pred("is_larger")
+		f.SetpU64(ptx.GT, larger, other, key)
+		f.AddU32(rank, rank, ptx.Imm(1)).If(larger)
+	})
+	f.RedSharedAddU32(r.rankAddr(own), rank, ptx.RelaxedCTA)
+	r.sync()
+	there, at := f.Pred("has_key"), f.B32("place")
+	f.SetpU32(ptx.LT, there, r.tid, r.listed) // of these own is the thread's number
+	f.LdSharedB32(at, r.rankAddr(r.tid))
+	f.StSharedB64(r.keyAddr(at), key).If(there)
+	r.sync()
+}
+
+// rankShare runs body for the keys that a thread compares: of size keys, which size/resolveThreads of the threads have as theirs, so
+// many in a row.
+func (r *resolver) rankShare(bit ptx.B32, body func(other ptx.B64)) {
+	f := r.f
+	span, part, at, end, more := f.B32("rank_span"), f.B32("rank_part"), f.B32("compared"), f.B32("compared_end"), f.Pred("more")
+	f.ShlB32(span, bit, ptx.Imm(1))
+	f.SubU32(span, span, ptx.Imm(threadBits))
+	f.ShrU32(part, r.tid, bit)
+	f.ShlB32(at, part, span)
+	f.MovB32(end, ptx.Imm(8))
+	f.ShlB32(end, end, span)
+	f.MadLoU32(at, at, ptx.Imm(8), r.smem)
+	f.AddU32(end, end, at)
+	loop := f.Here("compare_keys")
+	for i := 0; i < rankedAtOnce; i += 2 {
+		pair := []ptx.B64{f.B64(), f.B64()}
+		f.LdSharedV2B64(pair, at.Off(resolveKeys+8*i))
+		body(pair[0])
+		body(pair[1])
+	}
+	f.AddU32(at, at, ptx.Imm(8*rankedAtOnce))
+	f.SetpU32(ptx.LT, more, at, end)
+	f.Bra(loop).If(more)
+}
+
+// rankAddr is where the rank of the i-th key is counted.
+func (r *resolver) rankAddr(i ptx.B32) ptx.SharedAddr {
+	at := r.f.B32()
+	r.f.MadLoU32(at, i, ptx.Imm(4), r.smem)
+	return at.Off(resolveSums)
+}
+
+// sortBitonic is a bitonic sort.
+func (r *resolver) sortBitonic(size ptx.B32) {
+	f := r.f
+	run, step, half := f.B32("run"), f.B32("distance"), f.B32("pairs")
 	sorted, merged, more := f.Label("sorted"), f.Label("merged"), f.Pred("more")
 	f.ShrU32(half, size, ptx.Imm(1))
 	f.MovB32(run, ptx.Imm(2))

@@ -19,6 +19,9 @@ func (c *samplers) changeRows(column ptx.B32, past ptx.Pred, finish *ptx.Label) 
 	f.SetpU32(ptx.EQ, fresh, c.column, ptx.Imm(noColumn))
 	f.Bra(prepare).If(fresh)
 	f.Comment("All warps are done with the old rows: their best keys go out.")
+	if c.leave != nil {
+		c.leave()
+	}
 	c.sync()
 	c.eachRow(c.thread, c.plan.Pipeline.Samplers, c.column, "publish_row", c.publishRow)
 	f.Place(prepare)

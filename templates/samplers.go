@@ -33,6 +33,7 @@ type samplers struct {
 	sums     sums
 	partials ptx.B64 // pairs of every row and CTA
 	outbox   *recordSink
+	leave    func() // what threads do when the CTA leaves rows, if not nil
 	exchange *exchange
 
 	rowInTile    ptx.B32  // the thread's first row in the tile

@@ -44,6 +44,16 @@ func (s rowSlot) loadB32(f *ptx.Func, d ptx.B32, none int64, base ptx.B64, strid
 	s.guard(f.LdGlobalB32(d, rowAt(f, base, s.index, stride, 4)))
 }
 
+// loadV2B32 loads the two words of a parameter of 8 bytes; without the slot they are 0.
+func (s rowSlot) loadV2B32(f *ptx.Func, d []ptx.B32, base ptx.B64, stride ptx.B32) {
+	if s.named {
+		for _, w := range d {
+			f.MovB32(w, ptx.Imm(0))
+		}
+	}
+	s.guard(f.LdGlobalV2B32(d, rowAt(f, base, s.index, stride, 8)))
+}
+
 func (s rowSlot) guard(load *ptx.Instr) {
 	if s.named {
 		load.If(s.there)

@@ -13,6 +13,8 @@ type consumer struct {
 	maskBit [2]ptx.B32 // the thread's bits in its warp's mask word
 	ring    ring
 	layout  codeLayout
+	// ownPeaks are the largest logits so far in each of the thread's columns, where it keeps them (peaks.go).
+	ownPeaks []ptx.F32
 }
 
 // productRows is the rows of one product: of a warpgroup, which has one of a tile, or all where warpgroups take turns.
@@ -38,22 +40,20 @@ func (k *sm90) consumer() {
 	c.layout = sm90Codes(k.t.N, c.products())
 	c.begin()
 	c.beginSums()
+	c.beginPeaks()
 	c.ring = k.newRing(0)
 	c.clearAccumulators()
 
 	c.eachItem("consume_item", func(s span) {
 		tiles := c.newTiles(s)
 		c.locate(s)
-		shared := c.publishBests()
-		var tops []sharedTop
-		c.drawAhead(s.row)
-		c.multiply(s.rows, func() {
-			c.serveMarks()
-			c.serveTops(1)
+		shared, tops := c.publishBests(), c.newTops()
+		fetch := func() {
 			c.fetchBests(shared)
-			tops = c.fetchTops()
-			c.drawBehind(s.row)
-		})
+			c.fetchTops(tops)
+		}
+		c.prepareAhead(s.row, fetch)
+		c.multiply(s.rows, func() { c.prepareBehind(s.row, fetch) })
 		c.adoptBests(shared)
 		c.adoptTops(tops)
 		if c.editing() {
@@ -80,23 +80,45 @@ func (c *consumer) drawTile(row ptx.B32) {
 	c.drawCodes(c.layout, c.warpBlock(row), imm(c.f, 0))
 }
 
-// drawAhead draws the noise of a warpgroup's last tile of some rows ahead of its turn: nothing hides behind the products of that tile, and
-// ahead of them there is time while the other warpgroup has its turn. drawBehind draws that of all other tiles behind the products, when the
-// other warpgroup has the tensor core: ahead of them it would delay them.
-func (c *consumer) drawAhead(row ptx.B32) {
-	if c.drawsAhead() {
-		c.where(c.final, "draws_behind", func() { c.drawTile(row) })
+// prepareAhead does for a warpgroup's last tile of some rows, ahead of its turn, what prepareBehind does for all other tiles behind the
+// products, when the other warpgroup has the tensor core: it draws the tile's noise. Nothing hides behind the products of a last tile, and
+// ahead of them there is time while the other warpgroup has its turn; ahead of those of other tiles it would delay them. Where rows
+// are listed the others' bests are fetched with it, older than they could be: that costs rows without lists more than it gains
+// (docs/NOTES.md, section 22).
+func (c *consumer) prepareAhead(row ptx.B32, fetch func()) {
+	if !c.drawsAhead() {
+		return
+	}
+	c.where(c.final, "draws_behind", func() {
+		if c.listing() {
+			fetch()
+		}
+		c.drawTile(row)
+	})
+}
+
+func (c *consumer) prepareBehind(row ptx.B32, fetch func()) {
+	prepare := func() {
+		c.serveRows()
+		fetch()
+		c.drawTile(row)
+	}
+	switch {
+	case !c.drawsAhead():
+		prepare()
+	case c.listing():
+		c.unlessFinal("prepared_ahead", prepare)
+	default:
+		fetch()
+		c.unlessFinal("drawn_ahead", func() { c.drawTile(row) })
 	}
 }
 
-func (c *consumer) drawBehind(row ptx.B32) {
-	if !c.drawsAhead() {
-		c.drawTile(row)
-		return
-	}
+// unlessFinal runs body but for the last tile of some rows.
+func (c *consumer) unlessFinal(otherwise string, body func()) {
 	early := c.f.Pred("early")
 	c.f.NotPred(early, c.final)
-	c.where(early, "drawn_ahead", func() { c.drawTile(row) })
+	c.where(early, otherwise, body)
 }
 
 // drawsAhead reports whether there is noise, and a turn ahead of which to draw it.

@@ -18,16 +18,15 @@ const mostStraight = 64
 // straightSums reports whether tiles are added up so: what takes loads, or many instructions, has no registers left for it, nor has what
 // samples blocks as a whole.
 func (c *consumer) straightSums() bool {
-	return c.t.PingPong && c.t.N <= mostStraight && (c.cheap() || c.sumsApart()) && c.c.Sampler != ir.Grouped
+	return c.t.PingPong && c.t.N <= mostStraight && (c.cheap() || c.sumsApart()) && (!c.peaks() || c.keepsPeaks()) && c.c.Sampler != ir.Grouped
 }
 
 // columnRun is neighbouring groups of 16 columns whose columns are shared out among all lanes that have tokens of them.
 type columnRun struct {
 	first, groups int
-	own           ptx.B32   // address of the references of the column that the lane keeps, short of the storage's offset
-	keeps         ptx.Pred  // it keeps one
-	total         ptx.F32   // what its tokens of the tile come to
-	peaks         []ptx.F32 // the thread's largest logits in each of its columns, where they are found
+	own           ptx.B32  // address of the references of the column that the lane keeps, short of the storage's offset
+	keeps         ptx.Pred // it keeps one
+	total         ptx.F32  // what its tokens of the tile come to
 }
 
 // sumTile adds the tile up. Where an exponent stands too far above its reference, the references are raised, group by group, and
@@ -61,14 +60,14 @@ func (c *consumer) sumTile(of tiles) {
 		f.LdSharedF32(sum, at).If(r.keeps)
 		f.AddF32(sum, sum, r.total, ptx.RN)
 		f.StSharedF32(at, sum).If(r.keeps)
-		if c.peaks() {
-			c.raisePeaks(r.peaks, r.own, r.keeps)
-		}
+	}
+	if c.peaks() {
+		c.keepPeaks(of)
 	}
 }
 
-// cappedTile is a tile with the caps of its tokens' exponents. Where these are all that keeps out tokens past the tile, their scores need
-// no pads.
+// cappedTile is a tile with the caps of its tokens' exponents. These are all that keeps out tokens past the tile: their scores need no
+// pads.
 type cappedTile struct {
 	*tile
 	caps []ptx.F32
@@ -78,9 +77,6 @@ func (c *consumer) capped(t *tile) cappedTile {
 	out := cappedTile{t, nil}
 	for _, pad := range t.pads {
 		out.caps = append(out.caps, c.sumCap(pad))
-	}
-	if c.peaks() {
-		return out
 	}
 	bare, none := *t, c.f.F32("no_pad")
 	c.f.MovF32(none, ptx.F32Imm(0))
@@ -122,9 +118,7 @@ func (c *consumer) ownOfEight(place ptx.B32) {
 // addRun adds up a run's tokens, and returns what the thread's own come to in each of its columns.
 func (c *consumer) addRun(r *columnRun, parts []cappedTile) (totals []ptx.F32) {
 	for a := r.first; a < r.first+r.groups; a++ {
-		exponents, peaks := c.columnExponents(a, parts)
-		r.peaks = append(r.peaks, peaks...)
-		for _, column := range exponents {
+		for _, column := range c.columnExponents(a, parts) {
 			totals = append(totals, c.total(column))
 		}
 	}
@@ -132,9 +126,8 @@ func (c *consumer) addRun(r *columnRun, parts []cappedTile) (totals []ptx.F32) {
 	return totals
 }
 
-// columnExponents are the exponents of the tokens of all products in each of the thread's columns of a group of 16, and where they are
-// found the largest logits in each.
-func (c *consumer) columnExponents(across int, parts []cappedTile) (columns [][]ptx.F32, peaks []ptx.F32) {
+// columnExponents are the exponents of the tokens of all products in each of the thread's columns of a group of 16.
+func (c *consumer) columnExponents(across int, parts []cappedTile) (columns [][]ptx.F32) {
 	f, groups := c.f, c.t.N/tiling.CodeGroup
 	var scales, references []ptx.F32
 	var record func(i int) rowRecord
@@ -149,26 +142,11 @@ func (c *consumer) columnExponents(across int, parts []cappedTile) (columns [][]
 			references = c.columnValues(g, pairs, c.plan.Storage.Sums, true)
 			columns, record = make([][]ptx.F32, g.elements), once(c.records(&g))
 		}
-		elements := c.scanSumsOf(g, record)
-		if c.peaks() {
-			peaks = c.joinPeaks(peaks, c.elementPeaks(elements))
-		}
-		for i, e := range elements {
+		for i, e := range c.scanSumsOf(g, record) {
 			columns[i] = append(columns[i], c.exponents(i, e, t.caps, scales, references)...)
 		}
 	}
-	return columns, peaks
-}
-
-// joinPeaks joins the peaks of two products.
-func (c *consumer) joinPeaks(a, b []ptx.F32) (out []ptx.F32) {
-	if a == nil {
-		return b
-	}
-	for i := range a {
-		out = append(out, joined(c.f, "peak", []ptx.F32{a[i], b[i]}, c.larger))
-	}
-	return out
+	return columns
 }
 
 // once remembers what was loaded.

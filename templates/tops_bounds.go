@@ -137,19 +137,24 @@ func (c *samplers) boundAddr(row ptx.B32) ptx.B64 {
 	return addr
 }
 
-// fetchTops starts the loads of the bounds that warps anywhere have published.
-func (c *samplers) fetchTops() (tops []sharedTop) {
+// newTops are the rows whose bounds the thread exchanges.
+func (c *samplers) newTops() (tops []sharedTop) {
 	if !c.tops() {
 		return nil
 	}
 	for first := 0; first < c.t.N; first += c.plan.Pipeline.Team {
-		t := sharedTop{first, c.f.B64("global_bound")}
+		tops = append(tops, sharedTop{first, c.f.B64("global_bound")})
+	}
+	return tops
+}
+
+// fetchTops starts the loads of the bounds that warps anywhere have published.
+func (c *samplers) fetchTops(tops []sharedTop) {
+	for _, t := range tops {
 		_, row, active := c.topColumn(t)
 		c.f.MovB64(t.bound, ptx.Imm(0))
 		c.f.LdGlobalB64(t.bound, c.boundAddr(row), ptx.RelaxedGPU).If(active)
-		tops = append(tops, t)
 	}
-	return tops
 }
 
 // awaitTops looks a few times more for the bounds of rows that have none, as awaitBounds does.
