@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fsgen/fsgen/driver"
@@ -68,15 +69,17 @@ func (a *arena) close() error {
 	return nil
 }
 
-// arenaSpace deals out an arena. All ranks of a group ask in the same order, and so get the same places.
+// arenaSpace deals out an arena. All ranks of a group ask in the same order, and so get the same places. Plans are made one at a time, but
+// end whenever they are closed, on any goroutine.
 type arenaSpace struct {
 	size  int
+	mu    sync.Mutex // of what is taken
 	taken []arenaPart
 }
 
 type arenaPart struct{ at, size int }
 
-// place finds the first place that is free, and ahead of which part that is taken it lies.
+// place, with the lock held, finds the first place that is free, and ahead of which part that is taken it lies.
 func (s *arenaSpace) place(size int) (at, i int, ok bool) {
 	for ; i < len(s.taken) && s.taken[i].at-at < size; i++ {
 		at = s.taken[i].at + s.taken[i].size
@@ -86,6 +89,12 @@ func (s *arenaSpace) place(size int) (at, i int, ok bool) {
 
 // take takes the first place that is free.
 func (s *arenaSpace) take(size int) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.takeLocked(size)
+}
+
+func (s *arenaSpace) takeLocked(size int) (int, error) {
 	at, i, ok := s.place(size)
 	if !ok {
 		return 0, &RoomError{Bytes: size, Room: s.size, Others: len(s.taken)}
@@ -96,7 +105,9 @@ func (s *arenaSpace) take(size int) (int, error) {
 
 // takeRows takes what a number of rows needs. Where that is more than there is, the error says how many would do.
 func (s *arenaSpace) takeRows(rows int, size func(rows int) int) (at int, err error) {
-	at, err = s.take(size(rows))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, err = s.takeLocked(size(rows))
 	var room *RoomError
 	if !errors.As(err, &room) {
 		return at, err
@@ -109,6 +120,8 @@ func (s *arenaSpace) takeRows(rows int, size func(rows int) int) (at int, err er
 }
 
 func (s *arenaSpace) free(at int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.taken = slices.DeleteFunc(s.taken, func(p arenaPart) bool { return p.at == at })
 }
 

@@ -5,6 +5,7 @@ package sampler
 import (
 	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -294,6 +295,31 @@ func TestArenasAreDealtOut(t *testing.T) {
 	at, err = s.takeRows(64, func(rows int) int { return 10 * rows })
 	require.NoError(t, err)
 	require.Equal(t, 4100, at)
+}
+
+// TestArenasAreDealtOutToAll: of places that goroutines take and free at the same time no two overlap.
+func TestArenasAreDealtOutToAll(t *testing.T) {
+	s := arenaSpace{size: 8 * 64}
+	owner := make([]atomic.Int32, s.size/64)
+	var all errgroup.Group
+	for i := range 8 {
+		all.Go(func() error {
+			for range 200 {
+				at, err := s.takeRows(1, func(int) int { return 64 })
+				if err != nil {
+					return err
+				}
+				if was := owner[at/64].Swap(int32(i + 1)); was != 0 {
+					return fmt.Errorf("%d and %d have %d", was-1, i, at)
+				}
+				owner[at/64].Store(0)
+				s.free(at)
+			}
+			return nil
+		})
+	}
+	require.NoError(t, all.Wait())
+	require.Empty(t, s.taken)
 }
 
 // TestProcessesAreGivenTheSame: whoever differs is named by all ranks, before anything is computed.

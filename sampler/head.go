@@ -225,43 +225,65 @@ func (s Spec) validateFurther() error {
 
 // validateArtifact holds an emitted kernel to the plan.
 func (s Spec) validateArtifact(a *gen.Artifact, further bool) error {
-	m, c, field := a.Manifest, s.Computation().Normalize(), "artifact"
+	field := "artifact"
 	if further {
 		field = "further artifact"
 	}
+	reason, got := s.unlike(a, further)
+	switch {
+	case reason == "":
+		return nil
+	case got == "":
+		got = a.Manifest.Entry
+	}
+	return &InputError{field, reason, got}
+}
+
+// unlike says why a kernel is none of the plan's, and what it has instead where the kernel's name does not tell.
+func (s Spec) unlike(a *gen.Artifact, further bool) (reason, got string) {
+	m, c := a.Manifest, s.Computation().Normalize()
 	switch {
 	case !a.Writes("token"):
-		return &InputError{field, "it draws no tokens", m.Entry}
+		return "it draws no tokens", ""
 	case further != (m.FurtherOf != ""):
-		return &InputError{field, "first passes and further ones are kernels of their own", m.Entry}
+		return "first passes and further ones are kernels of their own", ""
 	case m.Sampler != c.Sampler.String() || m.Transform != c.Chain.String():
-		return &InputError{field, fmt.Sprintf("the plan wants %s with transform %s", c.Sampler, c.Chain), m.Sampler + " with transform " + m.Transform}
+		return fmt.Sprintf("the plan wants %s with transform %s", c.Sampler, c.Chain), m.Sampler + " with transform " + m.Transform
 	case c.Sampler.Random() && m.RNG != ir.NoiseName:
-		return &InputError{field, "this fsgen knows the noise " + ir.NoiseName, m.RNG}
+		return "this fsgen knows the noise " + ir.NoiseName, m.RNG
 	case c.Truncation.String() != a.Truncation():
-		return &InputError{field, "the plan wants truncation " + c.Truncation.String(), "a kernel with truncation " + a.Truncation()}
+		return "the plan wants truncation " + c.Truncation.String(), "a kernel with truncation " + a.Truncation()
 	case c.Draws.String() != a.Draws():
-		return &InputError{field, "the plan wants draws " + c.Draws.String(), "a kernel with draws " + a.Draws()}
+		return "the plan wants draws " + c.Draws.String(), "a kernel with draws " + a.Draws()
 	case c.Shard == ir.Whole && m.Shard != "":
-		return &InputError{field, "the plan is of the whole vocabulary", "a kernel of shards, " + m.Entry}
+		return "the plan is of the whole vocabulary", "a kernel of shards, " + m.Entry
 	case c.Shard != ir.Whole:
-		return &InputError{field, "plans of groups make their own kernels", m.Entry}
+		return "plans of groups make their own kernels", ""
 	case c.Slots != (m.Param(manifest.Slots) != nil):
-		return &InputError{field, "slots: the plan and the kernel both have them, or neither", m.Entry}
-	case s.Score && !a.Writes("score"):
-		return &InputError{field, "the plan wants scores, which the kernel does not write", m.Entry}
-	case s.LogSumExp && !a.Writes(manifest.LogSumExp):
-		return &InputError{field, "the plan wants the log-sum-exp, which the kernel does not write", m.Entry}
-	case s.LogProb != ir.NoLogProb && m.LogProbMode != s.LogProb.String():
-		return &InputError{field, fmt.Sprintf("the plan wants %s log-probabilities, which the kernel does not write", s.LogProb), m.Entry}
-	case s.Rank:
-		return &InputError{field, "an emitted kernel counts no ranks", m.Entry}
-	case m.TopN != s.TopN: // a kernel that finds some has to leave them somewhere
-		return &InputError{field, fmt.Sprintf("the plan wants the %d likeliest tokens, and the kernel finds %d", s.TopN, m.TopN), m.Entry}
-	case s.ListLogProbs && !s.Artifact.Writes(manifest.ListLogProbs):
-		return &InputError{field, "the plan wants listed log-probabilities, which the kernel does not write", m.Entry}
+		return "slots: the plan and the kernel both have them, or neither", ""
 	}
-	return nil
+	return s.unwritten(a, further), ""
+}
+
+// unwritten says what the plan wants and the kernel does not write. What is reported of rows beside their tokens comes with first passes.
+func (s Spec) unwritten(a *gen.Artifact, further bool) string {
+	switch m := a.Manifest; {
+	case s.Score && !a.Writes("score"):
+		return "the plan wants scores, which the kernel does not write"
+	case s.LogSumExp && !further && !a.Writes(manifest.LogSumExp):
+		return "the plan wants the log-sum-exp, which the kernel does not write"
+	case s.LogProb != ir.NoLogProb && m.LogProbMode != s.LogProb.String():
+		return fmt.Sprintf("the plan wants %s log-probabilities, which the kernel does not write", s.LogProb)
+	case further:
+		return ""
+	case s.Rank:
+		return "an emitted kernel counts no ranks"
+	case m.TopN != s.TopN: // a kernel that finds some has to leave them somewhere
+		return fmt.Sprintf("the plan wants the %d likeliest tokens, and the kernel finds %d", s.TopN, m.TopN)
+	case s.ListLogProbs && !a.Writes(manifest.ListLogProbs):
+		return "the plan wants listed log-probabilities, which the kernel does not write"
+	}
+	return ""
 }
 
 // UnsupportedError names something that a plan asks for and its device, or the ranks of a group, cannot do.

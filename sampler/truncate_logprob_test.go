@@ -204,11 +204,20 @@ func TestArtifactsOfFurtherPasses(t *testing.T) {
 	require.Equal(t, want.Tokens, got.Tokens)
 	near(t, want.LogProbs, got.LogProbs)
 
-	r.Options.Weights = sampler.Packed
 	dev, err := sampler.Open("sim:sm_90")
 	require.NoError(t, err)
 	head, err := dev.LoadHead(t.Context(), weights)
 	require.NoError(t, err)
+	reports := sampler.Spec{Truncation: spec.Truncation, LogProb: spec.LogProb, MaxBatch: n, LogSumExp: true, TopN: 3, ListLogProbs: true}
+	told := gen.Request{Arch: r.Arch, Shape: r.Shape, Batch: n, Computation: reports.Computation()}
+	reports.Artifact = emit(told)
+	told.Options.Further = true
+	reports.Further = emit(told) // which leaves what is told of rows to the first
+	plan, err := head.Plan(t.Context(), reports)
+	require.NoError(t, err)
+	require.NoError(t, plan.Close())
+
+	r.Options.Weights = sampler.Packed
 	for _, pair := range [][2]*gen.Artifact{{first, first}, {further, further}, {nil, further}, {first, emit(r)}} {
 		spec.Artifact, spec.Further = pair[0], pair[1]
 		_, err := head.Plan(t.Context(), spec)
