@@ -51,7 +51,7 @@ var truncations = []struct {
 	{ir.Truncation{TopK: true}, 640, 0.2}, {ir.Truncation{TopP: true}, 520, 0.5}, {ir.Truncation{MinP: true}, 490, 0.5},
 	{ir.Truncation{TopK: true, TopP: true}, 630, 0.5},
 	{ir.Truncation{TopK: true, TopP: true, MinP: true, TemperatureLast: true}, 490, 2}, {ir.Truncation{TopP: true, MinP: true}, 380, 2},
-	{ir.Truncation{TopP: true}, 3001, 0.1}, {ir.Truncation{TopP: true, MinP: true}, 2900, 0.2}, {ir.Truncation{TopK: true, TopP: true}, 1500, 0},
+	{ir.Truncation{TopP: true}, 9003, 0.1}, {ir.Truncation{TopP: true, MinP: true}, 2900, 0.2}, {ir.Truncation{TopK: true, TopP: true}, 1500, 0},
 	{ir.Truncation{TopK: true}, 12000, 0.1}, {ir.Truncation{TopK: true}, 9001, 0}, {ir.Truncation{TopK: true, TopP: true}, 9002, 0},
 }
 
@@ -69,7 +69,13 @@ func TestTruncationOnSimulators(t *testing.T) {
 		}
 		rows := filterRows(rng, tr.Truncation, n, tr.vocab, i%2 == 0)
 		if tr.vocab > 8192 { // more tokens than a list holds, and more ties
-			n, h, rows = 1, h[:hidden], sampler.Rows{Seeds: rows.Seeds[:1], Positions: rows.Positions[:1], Temperature: rows.Temperature[:min(1, len(rows.Temperature))], TopK: []int32{int32(tr.vocab / 12)}}
+			n, h, rows = 1, h[:hidden], sampler.Rows{Seeds: rows.Seeds[:1], Positions: rows.Positions[:1], Temperature: rows.Temperature[:min(1, len(rows.Temperature))]}
+			for i := range rows.Temperature { // at T = 0 nothing is listed
+				rows.Temperature[i] = 1
+			}
+			if tr.TopK {
+				rows.TopK = []int32{int32(tr.vocab / 12)}
+			}
 			if tr.TopP {
 				rows.TopP = []float32{0.5}
 			}

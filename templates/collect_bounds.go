@@ -159,41 +159,43 @@ func (c *samplers) servedRow() (column, row ptx.B32, idle ptx.Pred) {
 }
 
 // boundOf is the largest bound that a row's marks prove, in every lane; 0 for none. It is cut off a little below the mark that proves
-// it where they are few enough to be searched.
+// it where they are few enough to be searched. Of a few draws there is a mark a lane.
 func (c *samplers) boundOf(column, row, marks ptx.B32) ptx.B32 {
 	f := c.f
-	bound, few, many, done := f.B32("proven_bound"), f.Pred("few_marks"), f.Label("many_marks"), f.Label("bound_found")
-	f.SetpU32(ptx.LE, few, marks, ptx.Imm(boundMarks))
-	f.Bra(many).IfNot(few)
-	wanted := f.B32("wanted")
+	bound, wanted, more, done := f.B32("proven_bound"), f.B32("wanted"), f.Pred("more_marks"), f.Label("bound_found")
 	f.LdSharedB32(wanted, c.at(column, 16).Off(c.plan.Storage.Lists+12))
-	c.searchBound(bound, c.laneMarks(row, marks), wanted)
-	f.Bra(done)
-	f.Place(many)
+	for _, each := range []int{1, boundMarksLane} {
+		next := f.Label("many_marks")
+		f.SetpU32(ptx.GT, more, marks, ptx.Imm(warpSize*each))
+		f.Bra(next).If(more)
+		c.searchBound(bound, c.laneMarks(row, marks, each), wanted)
+		f.Bra(done)
+		f.Place(next)
+	}
 	f.MovB32(bound, c.leastMark(row, marks))
 	f.Place(done)
 	return bound
 }
 
-// laneMarks loads a lane's share of a row's marks, 0 where there are no more.
-func (c *samplers) laneMarks(row, marks ptx.B32) (own [boundMarksLane]ptx.B32) {
+// laneMarks loads a lane's share of a row's marks, up to so many, 0 where there are no more.
+func (c *samplers) laneMarks(row, marks ptx.B32, each int) (own []ptx.B32) {
 	f := c.f
 	base, index := f.B64("row_marks"), f.B32()
 	f.MadLoU32(index, row, ptx.Imm(manifest.RowMarks), c.lane)
 	f.MadWideU32(base, index, ptx.Imm(4), loadPointer(f, c.sig.marks, "marks"))
-	for i := range own {
-		at, there := f.B32(), f.Pred("there")
-		own[i] = f.B32("mark")
+	for i := range each {
+		at, there, mark := f.B32(), f.Pred("there"), f.B32("mark")
 		f.AddU32(at, c.lane, ptx.Imm(warpSize*i))
 		f.SetpU32(ptx.LT, there, at, marks)
-		f.MovB32(own[i], ptx.Imm(0))
-		f.LdGlobalB32(own[i], base.Off(4*warpSize*i), ptx.RelaxedGPU).If(there)
+		f.MovB32(mark, ptx.Imm(0))
+		f.LdGlobalB32(mark, base.Off(4*warpSize*i), ptx.RelaxedGPU).If(there)
+		own = append(own, mark)
 	}
 	return own
 }
 
 // searchBound finds the largest number of boundBits bits that as many marks reach as are wanted, bit by bit.
-func (c *samplers) searchBound(bound ptx.B32, marks [boundMarksLane]ptx.B32, wanted ptx.B32) {
+func (c *samplers) searchBound(bound ptx.B32, marks []ptx.B32, wanted ptx.B32) {
 	f := c.f
 	bit, next, reached, all, enough, more := f.B32("bit"), f.B32("next_bound"), f.B32("reached"), f.B32("reached_all"), f.Pred("enough"), f.Pred("more_bits")
 	f.MovB32(bound, ptx.Imm(0))
