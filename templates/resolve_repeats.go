@@ -73,10 +73,15 @@ func (r *resolver) fetchRepeats() {
 	p.seed, p.position = r.loadSeed()
 }
 
-// loadMass loads a reference and the sum above it of the weights of all tokens, in float32.
+// loadMass loads a reference and the sum above it of the weights of all tokens, in float32: of rows that have one, which draw several.
 func (r *resolver) loadMass() []ptx.F32 {
-	mass := r.f.NewF32s("mass", 2)
-	r.f.LdGlobalV2F32(mass, r.repeatedMass())
+	f, mass, has := r.f, r.f.NewF32s("mass", 2), r.f.Pred("has_mass")
+	for _, word := range mass {
+		f.MovF32(word, ptx.F32Imm(0))
+	}
+	f.SetpU32(ptx.GT, has, r.draws.n, ptx.Imm(1))
+	f.SetpAndF32(ptx.GT, has, r.temperature, ptx.F32Imm(0), has)
+	f.LdGlobalV2F32(mass, r.repeatedMass()).If(has)
 	return mass
 }
 
