@@ -8,7 +8,8 @@ import (
 	"github.com/fsgen/fsgen/manifest"
 )
 
-// LoadArtifact puts an emitted kernel together again from its two files' contents, and checks that they belong together.
+// LoadArtifact puts an emitted kernel together again from its two files' contents, and checks that they belong together,
+// and that the launch has the shared memory that the kernel stores to.
 func LoadArtifact(ptxText, manifestJSON []byte) (*Artifact, error) {
 	m, err := manifest.Decode(manifestJSON)
 	if err != nil {
@@ -17,7 +18,11 @@ func LoadArtifact(ptxText, manifestJSON []byte) (*Artifact, error) {
 	if err := m.CheckPTX(ptxText); err != nil {
 		return nil, err
 	}
-	return &Artifact{PTX: ptxText, Manifest: m}, nil
+	a := &Artifact{PTX: ptxText, Manifest: m}
+	if err := a.checkShared(); err != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
 // Writes reports whether the kernel writes an output: "token", "status", "score", "lse", "logprob", "draws" or "draw_scores".

@@ -21,6 +21,9 @@ import (
 // Version is the version of the generator: it changes whenever emitted kernels do.
 const Version = "0.2.0"
 
+// generator is how manifests name it.
+const generator = "fsgen " + Version
+
 // Request asks for one kernel.
 type Request struct {
 	Arch        arch.Arch
@@ -115,7 +118,7 @@ func describe(r Request, plan *tiling.Plan, k *templates.Kernel, text []byte) *m
 	}
 	sum := sha256.Sum256(text)
 	m := &manifest.Kernel{
-		Schema: manifest.Schema, Generator: "fsgen " + Version,
+		Schema: manifest.Schema, Generator: generator,
 		Entry: k.Entry.Name, Arch: r.Arch.Name, Target: k.Module.Target, PTXVersion: k.Module.Version(),
 		Params: k.Params,
 		Launch: manifest.Launch{

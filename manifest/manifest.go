@@ -475,7 +475,8 @@ func (k *Kernel) PartialsBytes(batch, ctas int) int {
 	return bytes * batch * ctas
 }
 
-// PartialsShape is the shape of the partial sums of one distribution, or of two.
+// PartialsShape is the shape of the partial sums of one distribution, or of two. Callers in other languages size the scratch by it, and
+// manifests that were written are held to it: that of log-probabilities stays 16 bytes, where PartialBytes is 12.
 func PartialsShape(logProb, two bool) string {
 	bytes := SecondPartials(logProb)
 	if two {

@@ -63,10 +63,30 @@ const leastSumTemperature = math.Log2E / math.MaxFloat32
 // sumTemperature is what differences of logits are divided by in sums.
 func (w *row) sumTemperature() float64 { return max(w.massTemperature(), leastSumTemperature) }
 
-// logSumExp is that of a row's mass, whose largest logit is over the temperature itself.
-func (w *row) logSumExp(all mass) float32 {
-	all.top *= w.sumTemperature() / w.massTemperature() // 1, but below leastSumTemperature
-	return float32(all.log())
+// rowSum is a row's mass, whose largest logit is over the temperature itself in the end: scale is 1, but below leastSumTemperature.
+type rowSum struct {
+	mass
+	scale float64
+}
+
+func (w *row) sumOf(all mass) rowSum { return rowSum{all, w.sumTemperature() / w.massTemperature()} }
+
+func (s rowSum) logSumExp() float32 {
+	s.top *= s.scale
+	return float32(s.log())
+}
+
+// JoinLogSumExps is the log-sum-exp of a row whose vocabulary results share, out of those that have a token of it: -inf of none. Log-sum-exps
+// themselves would not do, which below leastSumTemperature do not tell the sums.
+func JoinLogSumExps(parts []*Result, row int) float32 {
+	all := rowSum{scale: 1}
+	for _, part := range parts {
+		if part.Status[row] == ir.StatusOK {
+			all.scale = part.sums[row].scale
+			all.merge(part.sums[row].mass)
+		}
+	}
+	return all.logSumExp()
 }
 
 // massChunk is how many tokens are taken at once, at least, where the log-sum-exp is asked for: a mass is kept for each.
@@ -111,7 +131,8 @@ func (res *Result) setMass(b int, w *row, all mass) {
 	if res.LogSumExp == nil {
 		return
 	}
-	res.LogSumExp[b] = w.logSumExp(all)
+	res.sums[b] = w.sumOf(all)
+	res.LogSumExp[b] = res.sums[b].logSumExp()
 	if res.Status[b] != ir.StatusOK {
 		res.LogSumExp[b] = float32(math.NaN())
 	}

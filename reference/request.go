@@ -84,6 +84,7 @@ type Result struct {
 	// LogSumExp is the logarithm of the sum of exp(z/T) over the allowed tokens (T = 0 counts as 1), computed in float64; NaN
 	// where Status is not ok, nil unless the computation asks.
 	LogSumExp []float32
+	sums      []rowSum // what they are of
 
 	// Draws are [Batch, MaxDraws] tokens: a row's draws in order, ir.NoToken past them. DrawScores are their scores, in the units
 	// of Scores, where they are drawn without replacement; NaN past them.

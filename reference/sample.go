@@ -30,7 +30,7 @@ func Sample(ctx context.Context, r *Request) (*Result, error) {
 	}
 	res := newResult(r.Batch)
 	if j.masses != nil {
-		res.LogSumExp = make([]float32, r.Batch)
+		res.LogSumExp, res.sums = make([]float32, r.Batch), make([]rowSum, r.Batch)
 	}
 	for b := range j.rows {
 		res.set(b, &j.rows[b], all[b])

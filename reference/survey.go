@@ -40,7 +40,7 @@ func (r *Request) survey(ctx context.Context) (*Result, error) {
 func (res *Result) makeRoom(r *Request) {
 	c := r.Computation
 	if c.LogSumExp {
-		res.LogSumExp = make([]float32, r.Batch)
+		res.LogSumExp, res.sums = make([]float32, r.Batch), make([]rowSum, r.Batch)
 	}
 	if c.Draws != ir.SingleDraw {
 		res.Draws = filled(r.Batch*c.MaxDraws, int32(ir.NoToken))

@@ -68,6 +68,13 @@ func (f *fakeCUDA) calls(name string) int {
 	return f.control("fake_calls", uintptr(unsafe.Pointer(&fakeText)))
 }
 
+// fail has the driver be out of memory in one call of a function, after some that go well.
+func (f *fakeCUDA) fail(name string, skip int) {
+	f.t.Helper()
+	require.Less(f.t, copy(fakeText[:], name+"\x00"), len(fakeText))
+	f.control("fake_fail", uintptr(unsafe.Pointer(&fakeText)), 2, uintptr(skip), 1)
+}
+
 // fakeLaunch is what the fake remembers of the last launch.
 type fakeLaunch struct {
 	_            [7]uint32 // grid, block and shared memory

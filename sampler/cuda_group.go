@@ -69,8 +69,8 @@ func (a *arena) close() error {
 	return nil
 }
 
-// arenaSpace deals out an arena. All ranks of a group ask in the same order, and so get the same places. Plans are made one at a time, but
-// end whenever they are closed, on any goroutine.
+// arenaSpace deals out an arena. All ranks of a group ask in the same order, and so get the same places. Plans and launchers are closed
+// whenever their owners like, also while another plan is made.
 type arenaSpace struct {
 	size  int
 	mu    sync.Mutex // of what is taken
@@ -79,7 +79,7 @@ type arenaSpace struct {
 
 type arenaPart struct{ at, size int }
 
-// place, with the lock held, finds the first place that is free, and ahead of which part that is taken it lies.
+// place finds the first place that is free, and ahead of which part that is taken it lies. The lock is held.
 func (s *arenaSpace) place(size int) (at, i int, ok bool) {
 	for ; i < len(s.taken) && s.taken[i].at-at < size; i++ {
 		at = s.taken[i].at + s.taken[i].size
@@ -87,14 +87,8 @@ func (s *arenaSpace) place(size int) (at, i int, ok bool) {
 	return at, i, at+size <= s.size
 }
 
-// take takes the first place that is free.
+// take takes the first place that is free. The lock is held.
 func (s *arenaSpace) take(size int) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.takeLocked(size)
-}
-
-func (s *arenaSpace) takeLocked(size int) (int, error) {
 	at, i, ok := s.place(size)
 	if !ok {
 		return 0, &RoomError{Bytes: size, Room: s.size, Others: len(s.taken)}
@@ -107,7 +101,7 @@ func (s *arenaSpace) takeLocked(size int) (int, error) {
 func (s *arenaSpace) takeRows(rows int, size func(rows int) int) (at int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, err = s.takeLocked(size(rows))
+	at, err = s.take(size(rows))
 	var room *RoomError
 	if !errors.As(err, &room) {
 		return at, err

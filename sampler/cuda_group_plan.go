@@ -51,6 +51,7 @@ func (g *cudaGroup) newChannels(ctx context.Context, m *manifest.Kernel, rows in
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.closeChannels(all))
+			all = nil // a place that is freed again may be another's by then
 		}
 	}()
 	at, size := -1, func(rows int) int { return m.InboxBytes(rows, g.cfg.World) }
@@ -64,10 +65,10 @@ func (g *cudaGroup) newChannels(ctx context.Context, m *manifest.Kernel, rows in
 		if i > 0 {
 			c.inbox = -1 // the place is freed once
 		}
+		all = append(all, c)
 		if err := r.fill(c, at, size(rows), m.ReportStart(rows, g.cfg.World), g.cfg.Timeout); err != nil {
 			return all, err
 		}
-		all = append(all, c)
 	}
 	return all, g.barrier(ctx, g.joinTimeout())
 }

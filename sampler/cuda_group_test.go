@@ -3,9 +3,11 @@
 package sampler
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
-	"sync/atomic"
+	"slices"
 	"testing"
 	"time"
 
@@ -297,29 +299,64 @@ func TestArenasAreDealtOut(t *testing.T) {
 	require.Equal(t, 4100, at)
 }
 
-// TestArenasAreDealtOutToAll: of places that goroutines take and free at the same time no two overlap.
-func TestArenasAreDealtOutToAll(t *testing.T) {
-	s := arenaSpace{size: 8 * 64}
-	owner := make([]atomic.Int32, s.size/64)
+// TestGroupsPlanAndCloseAtOnce: plans and launchers give their places in the arena back while others take theirs.
+func TestGroupsPlanAndCloseAtOnce(t *testing.T) {
+	openFake(t)
+	g, err := OpenGroup(t.Context(), GroupConfig{Devices: []string{"cuda:0", "cuda:0"}, Transport: TransportPeer})
+	require.NoError(t, err)
+	head, err := g.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 300*16), Hidden: 16}, Vocab: 300, Hidden: 16}, nil)
+	require.NoError(t, err)
 	var all errgroup.Group
-	for i := range 8 {
+	for range 4 {
 		all.Go(func() error {
-			for range 200 {
-				at, err := s.takeRows(1, func(int) int { return 64 })
-				if err != nil {
+			for range 8 {
+				if err := planAndClose(t.Context(), head); err != nil {
 					return err
 				}
-				if was := owner[at/64].Swap(int32(i + 1)); was != 0 {
-					return fmt.Errorf("%d and %d have %d", was-1, i, at)
-				}
-				owner[at/64].Store(0)
-				s.free(at)
 			}
 			return nil
 		})
 	}
 	require.NoError(t, all.Wait())
-	require.Empty(t, s.taken)
+	require.Empty(t, g.b.(*cudaGroup).space.taken)
+	require.NoError(t, g.Close())
+}
+
+// planAndClose makes a plan and launchers, which have places of their own, and closes them at once.
+func planAndClose(ctx context.Context, head *GroupHead) error {
+	plan, err := head.Plan(ctx, Spec{MaxBatch: 8})
+	if err != nil {
+		return err
+	}
+	launchers, err := plan.NewLaunchers(ctx)
+	var all errgroup.Group
+	for _, l := range launchers {
+		all.Go(l.Close)
+	}
+	return errors.Join(err, all.Wait(), plan.Close())
+}
+
+// TestChannelsThatFailLeaveNothing: whichever call of the driver fails, the place in the arena is free again, and nobody frees it once more.
+func TestChannelsThatFailLeaveNothing(t *testing.T) {
+	f := openFake(t)
+	g, err := OpenGroup(t.Context(), GroupConfig{Devices: []string{"cuda:0", "cuda:0"}, Transport: TransportPeer})
+	require.NoError(t, err)
+	head, err := g.LoadHead(t.Context(), Weights{Source: Matrix{Data: make([]uint16, 300*16), Hidden: 16}, Vocab: 300, Hidden: 16}, nil)
+	require.NoError(t, err)
+	plan, err := head.Plan(t.Context(), Spec{MaxBatch: 8})
+	require.NoError(t, err)
+	b, m := g.b.(*cudaGroup), plan.b.(*cudaGroupPlan).parts[0].list[0].Manifest
+	taken := slices.Clone(b.space.taken)
+	for call, times := range map[string]int{"cuMemAlloc_v2": 2, "cuMemcpyHtoDAsync_v2": 4} { // of two ranks
+		for skip := range times {
+			f.fail(call, skip)
+			channels, err := b.newChannels(t.Context(), m, 16)
+			require.Error(t, err, "%s after %d", call, skip)
+			require.Empty(t, channels)
+			require.Equal(t, taken, b.space.taken, "%s after %d", call, skip)
+		}
+	}
+	require.NoError(t, g.Close())
 }
 
 // TestProcessesAreGivenTheSame: whoever differs is named by all ranks, before anything is computed.

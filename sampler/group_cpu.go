@@ -117,7 +117,7 @@ func (p *cpuGroupPlan) sample(ctx context.Context, b *batch) ([]*Result, error) 
 
 // join joins a row's results: a failure of any rank fails it, as the largest status; else the best token is the row's.
 func (p *cpuGroupPlan) join(res *Result, parts []*reference.Result, row int) {
-	token, status, score, best, lse := int32(ir.NoToken), ir.StatusEmpty, float32(math.NaN()), float32(math.Inf(-1)), math.Inf(-1)
+	token, status, score, best := int32(ir.NoToken), ir.StatusEmpty, float32(math.NaN()), float32(math.Inf(-1))
 	for _, part := range parts {
 		switch s := part.Status[row]; {
 		case s > ir.StatusEmpty:
@@ -126,35 +126,23 @@ func (p *cpuGroupPlan) join(res *Result, parts []*reference.Result, row int) {
 			if token == ir.NoToken || part.Best[row] > best {
 				token, best, score = part.Tokens[row], part.Best[row], part.Scores[row]
 			}
-			if p.spec.LogSumExp {
-				lse = logAdd(lse, float64(part.LogSumExp[row]))
-			}
 		}
 	}
 	switch {
 	case status > ir.StatusEmpty:
-		token, score, lse = ir.NoToken, float32(math.NaN()), math.NaN()
+		token, score = ir.NoToken, float32(math.NaN())
 	case token != ir.NoToken:
 		status = ir.StatusOK
-	default:
-		lse = math.NaN()
 	}
 	res.Tokens, res.Status = append(res.Tokens, token), append(res.Status, status)
 	if p.spec.Score {
 		res.Scores = append(res.Scores, score)
 	}
 	if p.spec.LogSumExp {
-		res.LogSumExp = append(res.LogSumExp, float32(lse))
+		lse := float32(math.NaN())
+		if status == ir.StatusOK {
+			lse = reference.JoinLogSumExps(parts, row)
+		}
+		res.LogSumExp = append(res.LogSumExp, lse)
 	}
-}
-
-// logAdd is the logarithm of the sum of two exponentials.
-func logAdd(a, b float64) float64 {
-	if a < b {
-		a, b = b, a
-	}
-	if math.IsInf(a, 0) {
-		return a
-	}
-	return a + math.Log1p(math.Exp(b-a))
 }

@@ -208,14 +208,6 @@ func TestArtifactsOfFurtherPasses(t *testing.T) {
 	require.NoError(t, err)
 	head, err := dev.LoadHead(t.Context(), weights)
 	require.NoError(t, err)
-	reports := sampler.Spec{Truncation: spec.Truncation, LogProb: spec.LogProb, MaxBatch: n, LogSumExp: true, TopN: 3, ListLogProbs: true}
-	told := gen.Request{Arch: r.Arch, Shape: r.Shape, Batch: n, Computation: reports.Computation()}
-	reports.Artifact = emit(told)
-	told.Options.Further = true
-	reports.Further = emit(told) // which leaves what is told of rows to the first
-	plan, err := head.Plan(t.Context(), reports)
-	require.NoError(t, err)
-	require.NoError(t, plan.Close())
 
 	r.Options.Weights = sampler.Packed
 	for _, pair := range [][2]*gen.Artifact{{first, first}, {further, further}, {nil, further}, {first, emit(r)}} {
@@ -224,6 +216,34 @@ func TestArtifactsOfFurtherPasses(t *testing.T) {
 		var bad *sampler.InputError
 		require.ErrorAs(t, err, &bad)
 	}
+}
+
+// Further passes of emitted kernels leave likeliest tokens and lists to the first kernel, which alone has stages for them.
+func TestArtifactsOfFurtherPassesThatReport(t *testing.T) {
+	spec := sampler.Spec{Truncation: ir.Truncation{TopP: true}, LogProb: ir.ProcessedLogProb, TopN: 3, ListLogProbs: true, LogSumExp: true, MaxBatch: 2}
+	const vocab, hidden = 300, 8
+	rng := rand.New(rand.NewPCG(3, 4))
+	w, h := make([]uint16, vocab*hidden), make([]uint16, 2*hidden)
+	for i := range w {
+		w[i] = bf16(rng.NormFloat64())
+	}
+	for i := range h {
+		h[i] = bf16(rng.NormFloat64())
+	}
+	weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: vocab, Hidden: hidden}
+	rows := sampler.Rows{Seeds: []uint64{1, 2}, Positions: []uint64{4}, TopP: []float32{0.9}, ListIDs: [][]int32{{1, 299}}}
+	want := sampler.SampleOne(t, "cpu", weights, spec, h, rows)
+	r := gen.Request{Arch: arch.SM90, Shape: ir.Shape{Vocab: vocab, Hidden: hidden}, Batch: 2, Computation: spec.Computation()}
+	var err error
+	spec.Artifact, err = gen.Emit(r)
+	require.NoError(t, err)
+	r.Options.Further = true
+	spec.Further, err = gen.Emit(r)
+	require.NoError(t, err)
+	got := sampler.SampleOne(t, "sim:sm_90", weights, spec, h, rows)
+	require.Equal(t, want.Tokens, got.Tokens)
+	require.Equal(t, want.TopIDs, got.TopIDs)
+	require.Equal(t, len(want.ListLogProbs), len(got.ListLogProbs))
 }
 
 // near holds numbers to others within the accuracy of log-probabilities and what float32 makes of logits, and zeros to be such.
