@@ -51,7 +51,7 @@ var truncations = []struct {
 	{ir.Truncation{TopK: true}, 640, 0.2}, {ir.Truncation{TopP: true}, 520, 0.5}, {ir.Truncation{MinP: true}, 490, 0.5},
 	{ir.Truncation{TopK: true, TopP: true}, 630, 0.5},
 	{ir.Truncation{TopK: true, TopP: true, MinP: true, TemperatureLast: true}, 490, 2}, {ir.Truncation{TopP: true, MinP: true}, 380, 2},
-	{ir.Truncation{TopP: true}, 9003, 0.1}, {ir.Truncation{TopP: true, MinP: true}, 2900, 0.2}, {ir.Truncation{TopK: true, TopP: true}, 1500, 0},
+	{ir.Truncation{TopP: true}, 9003, 0.1}, {ir.Truncation{TopP: true, MinP: true}, 9100, 0.2}, {ir.Truncation{TopK: true, TopP: true}, 1500, 0},
 	{ir.Truncation{TopK: true}, 12000, 0.1}, {ir.Truncation{TopK: true}, 9001, 0}, {ir.Truncation{TopK: true, TopP: true}, 9002, 0},
 }
 
@@ -78,6 +78,9 @@ func TestTruncationOnSimulators(t *testing.T) {
 			}
 			if tr.TopP {
 				rows.TopP = []float32{0.5}
+			}
+			if tr.MinP {
+				rows.MinP = []float32{0.01}
 			}
 		}
 		spec := sampler.Spec{Chain: ir.Chain{Temperature: i%2 == 0}, Truncation: tr.Truncation, Score: true, MaxBatch: n}

@@ -80,24 +80,16 @@ const serveTries = 8
 // serveFirst is serveMarks for the rows' first tile, when the other CTAs are about to mark theirs.
 func (c *samplers) serveFirst() { c.serve(serveTries) }
 
-// listing reports whether rows have bounds that warps serve: of lists, or of likeliest tokens.
-func (c *samplers) listing() bool { return c.collecting() || c.tops() }
-
-// serveRows has the warp take the bounds of one row from its marks, another row for each tile, between the rows' first, in which they are
+// serveMarks has the warp take the bound of one row from its marks, another row for each tile, between the rows' first, in which they are
 // served once it is marked (seedBests), and their last, behind which no CTA has much use for them.
-func (c *samplers) serveRows() {
-	if !c.listing() {
+func (c *samplers) serveMarks() {
+	if !c.collecting() {
 		return
 	}
-	f, serves := c.f, c.f.Pred("serves")
-	f.NotPred(serves, c.final)
-	f.SetpAndU32(ptx.EQ, serves, c.fresh, ptx.Imm(0), serves)
-	c.where(serves, "not_served", func() {
-		if c.collecting() {
-			c.serve(1)
-		}
-		c.serveTops(1)
-	})
+	serves := c.f.Pred("serves")
+	c.f.NotPred(serves, c.final)
+	c.f.SetpAndU32(ptx.EQ, serves, c.fresh, ptx.Imm(0), serves)
+	c.where(serves, "not_served", func() { c.serve(1) })
 }
 
 func (c *samplers) serve(tries int) {

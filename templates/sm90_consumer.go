@@ -48,12 +48,13 @@ func (k *sm90) consumer() {
 		tiles := c.newTiles(s)
 		c.locate(s)
 		shared, tops := c.publishBests(), c.newTops()
-		fetch := func() {
-			c.fetchBests(shared)
-			c.fetchTops(tops)
-		}
+		fetch := func() { c.fetchBests(shared) }
 		c.prepareAhead(s.row, fetch)
-		c.multiply(s.rows, func() { c.prepareBehind(s.row, fetch) })
+		c.multiply(s.rows, func() {
+			c.serveMarks()
+			c.serveTops(1)
+			c.prepareBehind(s.row, fetch, func() { c.fetchTops(tops) })
+		})
 		c.adoptBests(shared)
 		c.adoptTops(tops)
 		if c.editing() {
@@ -83,33 +84,35 @@ func (c *consumer) drawTile(row ptx.B32) {
 // prepareAhead does for a warpgroup's last tile of some rows, ahead of its turn, what prepareBehind does for all other tiles behind the
 // products, when the other warpgroup has the tensor core: it draws the tile's noise. Nothing hides behind the products of a last tile, and
 // ahead of them there is time while the other warpgroup has its turn; ahead of those of other tiles it would delay them. Where rows
-// are listed the others' bests are fetched with it, older than they could be: that costs rows without lists more than it gains
+// have lists the others' bests are fetched with it, older than they could be: that costs rows without lists more than it gains
 // (docs/NOTES.md, section 22).
-func (c *consumer) prepareAhead(row ptx.B32, fetch func()) {
+func (c *consumer) prepareAhead(row ptx.B32, fetchBests func()) {
 	if !c.drawsAhead() {
 		return
 	}
 	c.where(c.final, "draws_behind", func() {
-		if c.listing() {
-			fetch()
+		if c.collecting() {
+			fetchBests()
 		}
 		c.drawTile(row)
 	})
 }
 
-func (c *consumer) prepareBehind(row ptx.B32, fetch func()) {
-	prepare := func() {
-		c.serveRows()
-		fetch()
-		c.drawTile(row)
-	}
+func (c *consumer) prepareBehind(row ptx.B32, fetchBests, fetchTops func()) {
 	switch {
 	case !c.drawsAhead():
-		prepare()
-	case c.listing():
-		c.unlessFinal("prepared_ahead", prepare)
+		fetchBests()
+		fetchTops()
+		c.drawTile(row)
+	case c.collecting():
+		fetchTops()
+		c.unlessFinal("prepared_ahead", func() {
+			fetchBests()
+			c.drawTile(row)
+		})
 	default:
-		fetch()
+		fetchBests()
+		fetchTops()
 		c.unlessFinal("drawn_ahead", func() { c.drawTile(row) })
 	}
 }
