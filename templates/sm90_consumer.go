@@ -48,13 +48,12 @@ func (k *sm90) consumer() {
 		tiles := c.newTiles(s)
 		c.locate(s)
 		shared, tops := c.publishBests(), c.newTops()
-		fetch := func() { c.fetchBests(shared) }
+		fetch := func() {
+			c.fetchBests(shared)
+			c.fetchTops(tops)
+		}
 		c.prepareAhead(s.row, fetch)
-		c.multiply(s.rows, func() {
-			c.serveMarks()
-			c.serveTops(1)
-			c.prepareBehind(s.row, fetch, func() { c.fetchTops(tops) })
-		})
+		c.multiply(s.rows, func() { c.prepareBehind(s.row, fetch) })
 		c.adoptBests(shared)
 		c.adoptTops(tops)
 		if c.editing() {
@@ -86,33 +85,32 @@ func (c *consumer) drawTile(row ptx.B32) {
 // ahead of them there is time while the other warpgroup has its turn; ahead of those of other tiles it would delay them. Where rows
 // have lists the others' bests are fetched with it, older than they could be: that costs rows without lists more than it gains
 // (docs/NOTES.md, section 22).
-func (c *consumer) prepareAhead(row ptx.B32, fetchBests func()) {
+func (c *consumer) prepareAhead(row ptx.B32, fetch func()) {
 	if !c.drawsAhead() {
 		return
 	}
 	c.where(c.final, "draws_behind", func() {
 		if c.collecting() {
-			fetchBests()
+			fetch()
 		}
 		c.drawTile(row)
 	})
 }
 
-func (c *consumer) prepareBehind(row ptx.B32, fetchBests, fetchTops func()) {
+func (c *consumer) prepareBehind(row ptx.B32, fetch func()) {
+	prepare := func() {
+		c.serveRows()
+		fetch()
+		c.drawTile(row)
+	}
 	switch {
 	case !c.drawsAhead():
-		fetchBests()
-		fetchTops()
-		c.drawTile(row)
+		prepare()
 	case c.collecting():
-		fetchTops()
-		c.unlessFinal("prepared_ahead", func() {
-			fetchBests()
-			c.drawTile(row)
-		})
+		c.unlessFinal("prepared_ahead", prepare)
 	default:
-		fetchBests()
-		fetchTops()
+		c.serveRows()
+		fetch()
 		c.unlessFinal("drawn_ahead", func() { c.drawTile(row) })
 	}
 }
