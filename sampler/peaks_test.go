@@ -34,6 +34,7 @@ func TestPeaksOfTiles(t *testing.T) {
 		{"sim:sm_90", "m192n32k64s4c1", "temperature", 20},
 		{"sim:sm_90", "m128n16k64s5c1p", "temperature", 20},
 		{"sim:sm_100", "m128n32k64s5c1", "temperature", 40},
+		{"sim:sm_90", "m128n64k64s5c1p", "bias,temperature", 48},
 	} {
 		chain, err := ir.ParseChain(c.chain)
 		require.NoError(t, err)
@@ -52,6 +53,10 @@ func TestPeaksOfTiles(t *testing.T) {
 			h[b*hidden], h[b*hidden+1], h[b*hidden+2+b%(hidden-2)] = bf16(float64(100+2*b)), bf16(1), bf16(1)
 			r.Seeds, r.Positions = append(r.Seeds, rng.Uint64()), append(r.Positions, rng.Uint64())
 			r.DrawCounts, r.Temperature = append(r.DrawCounts, most), append(r.Temperature, 1.5)
+		}
+		if chain.Bias == ir.BiasVector {
+			r.Bias = make([]float32, vocab)
+			r.Bias[vocab-7] = 20
 		}
 		weights := sampler.Weights{Source: sampler.Matrix{Data: w, Hidden: hidden}, Vocab: vocab, Hidden: hidden}
 		spec := sampler.Spec{Chain: chain, Draws: ir.WithReplacement, MaxDraws: most, MaxBatch: c.rows}

@@ -89,8 +89,10 @@ func (r *resolver) weighByPeak() int64 {
 // Where tiles are added up in straight code (sm90_sums.go) a thread keeps the largest logits of its columns in registers from tile to tile,
 // and lanes join theirs once the CTA leaves the rows: an instruction a token, where a tile's lanes would take as many again to agree.
 
-// keepsPeaks reports whether what tokens are compared by rises with their logits.
-func (c *consumer) keepsPeaks() bool { return c.cheap() && !(c.c.Chain.Scale < 0) }
+// keepsPeaks reports whether what tokens are compared by rises with their logits, the same for all tokens.
+func (c *consumer) keepsPeaks() bool {
+	return c.cheap() && c.c.Chain.Bias == ir.BiasNone && !(c.c.Chain.Scale < 0)
+}
 
 // beginPeaks begins without any.
 func (c *consumer) beginPeaks() {
