@@ -105,6 +105,9 @@ func TestDeviceFailsBesideOthers(t *testing.T) {
 					sick.Store(true)
 					close(slow)
 					return lost
+				case 0:
+				default: // while others run, the one that failed may have to wait for a processor
+					time.Sleep(20 * time.Millisecond)
 				}
 				return nil
 			}})
