@@ -17,7 +17,7 @@ func (a *Artifact) checkShared() error {
 	if m.Generator != generator {
 		return nil
 	}
-	plan, err := planOf(m)
+	plan, err := a.plan()
 	if err != nil {
 		return nil
 	}
@@ -27,25 +27,30 @@ func (a *Artifact) checkShared() error {
 	return nil
 }
 
-// planOf makes the plan of a kernel's tile again.
-func planOf(m *manifest.Kernel) (*tiling.Plan, error) {
-	a, err := arch.Lookup(m.Arch)
-	if err != nil {
-		return nil, err
+// Target is the architecture and the tile that the kernel is for.
+func (a *Artifact) Target() (on arch.Arch, tile tiling.Tile, err error) {
+	if on, err = arch.Lookup(a.Manifest.Arch); err != nil {
+		return on, tile, err
 	}
-	tile, err := tiling.ParseTile(m.Tile.Name)
-	if err != nil {
-		return nil, err
-	}
-	c, err := computationOf(&Artifact{Manifest: m})
-	if err != nil {
-		return nil, err
-	}
-	return tiling.NewPlan(a, tile, c)
+	tile, err = tiling.ParseTile(a.Manifest.Tile.Name)
+	return on, tile, err
 }
 
-// computationOf is what a kernel computes, as far as its manifest says: that of further passes names no likeliest tokens.
-func computationOf(a *Artifact) (c ir.Computation, _ error) {
+// plan makes the plan of the kernel's tile again.
+func (a *Artifact) plan() (*tiling.Plan, error) {
+	on, tile, err := a.Target()
+	if err != nil {
+		return nil, err
+	}
+	c, err := a.computation()
+	if err != nil {
+		return nil, err
+	}
+	return tiling.NewPlan(on, tile, c)
+}
+
+// computation is what the kernel computes, as far as its manifest says: that of further passes names no likeliest tokens.
+func (a *Artifact) computation() (c ir.Computation, _ error) {
 	m := a.Manifest
 	c = ir.Computation{Score: a.Writes("score"), LogSumExp: a.Writes(manifest.LogSumExp), TopN: m.TopN,
 		Rank: a.Writes("token") && a.Writes(manifest.Ranks), Listed: a.Writes(manifest.ListLogProbs), Slots: m.Param(manifest.Slots) != nil}

@@ -23,7 +23,7 @@ func TestArtifactsHaveTheirSharedMemory(t *testing.T) {
 		require.NoError(t, err)
 		m, err := manifest.Decode(text)
 		require.NoError(t, err)
-		plan, err := planOf(m)
+		plan, err := (&Artifact{Manifest: m}).plan()
 		require.NoError(t, err, file)
 		has, need := m.Launch.SharedBytes, plan.Storage.Total
 		if m.FurtherOf == "" {

@@ -3,11 +3,9 @@ package sampler
 import (
 	"slices"
 
-	"github.com/fsgen/fsgen/arch"
 	"github.com/fsgen/fsgen/autotune"
 	"github.com/fsgen/fsgen/gen"
 	"github.com/fsgen/fsgen/ir"
-	"github.com/fsgen/fsgen/tiling"
 )
 
 // Rows that truncation narrows, or that draw several tokens, are decided in one pass over the weights as a rule. Those that are not,
@@ -84,11 +82,7 @@ func (s Spec) ranks(buckets []bucket) (*bucket, error) {
 func (s Spec) another(buckets []bucket, change func(r *gen.Request)) (*bucket, error) {
 	last := buckets[len(buckets)-1]
 	m := last.Artifact.Manifest
-	a, err := arch.Lookup(m.Arch)
-	if err != nil {
-		return nil, err
-	}
-	tile, err := tiling.ParseTile(m.Tile.Name)
+	a, tile, err := last.Artifact.Target()
 	if err != nil {
 		return nil, err
 	}
