@@ -52,7 +52,7 @@ var resolveFaults = []fault{
 var bitonicFaults = []fault{
 	{"no barrier between steps of the sort", `(sort_pair_end:\s*)bar.sync +0;`, `$1`, 0},
 	{"the sort rises", `setp.ne.u32 +%rising, (%r\d+), 0;`, `setp.eq.u32 %rising, $1, 0;`, 0},
-	{"many keys go to their ranks", `setp.gt.u32 +%many_keys, %sorted_size_1, 512;`, `setp.gt.u32 %many_keys, %sorted_size_1, 1024;`, 0},
+	{"many keys go to their ranks", `setp.gt.u32 +%many_keys, %sorted_size_1, 256;`, `setp.gt.u32 %many_keys, %sorted_size_1, 1024;`, 0},
 }
 
 // manyKeptUnderTest is a kernel whose rows keep more tokens than a CTA has threads.

@@ -144,9 +144,11 @@ func (r *resolver) findEdge(mine, shift ptx.B32) {
 	r.sync()
 }
 
-// leastSorted is the fewest keys that are sorted: so many that each thread compares rankedAtOnce of them (rankShare).
+// leastSorted is the fewest keys that are sorted: so many that each thread compares rankedAtOnce of them (rankShare). mostRanked is the most
+// that are sorted by rank.
 const (
 	leastSorted  = 64
+	mostRanked   = resolveThreads / 2 // of as many keys as threads, comparing all with all takes longer than a bitonic sort
 	rankedAtOnce = leastSorted * leastSorted / resolveThreads
 )
 
@@ -167,7 +169,7 @@ func (r *resolver) sortedSize() (size, bit ptx.B32) {
 func (r *resolver) sort() {
 	f, many, few, sorted := r.f, r.f.Pred("many_keys"), r.f.Label("rank_keys"), r.f.Label("keys_sorted")
 	size, bit := r.sortedSize()
-	f.SetpU32(ptx.GT, many, size, ptx.Imm(resolveThreads))
+	f.SetpU32(ptx.GT, many, size, ptx.Imm(mostRanked))
 	f.Bra(few).IfNot(many)
 	r.sortBitonic(size)
 	f.Bra(sorted)
@@ -176,7 +178,7 @@ func (r *resolver) sort() {
 	f.Place(sorted)
 }
 
-// sortByRank sorts keys of which there is no more than one a thread: each goes to the place that as many are larger as come before it.
+// sortByRank sorts keys of which there are fewer than threads: each goes to the place that as many are larger as come before it.
 // The threads of a key share the others out among themselves. That is two barriers, where a bitonic sort has 21 for 64 keys.
 func (r *resolver) sortByRank(size, bit ptx.B32) {
 	f := r.f
