@@ -19,6 +19,7 @@ import (
 	"github.com/fsgen/fsgen/ir"
 	"github.com/fsgen/fsgen/manifest"
 	"github.com/fsgen/fsgen/templates"
+	"github.com/fsgen/fsgen/tiling"
 )
 
 // fakeCUDA is a device on driver's stand-in for libcuda: kernels do nothing there, but launches are looked at.
@@ -247,6 +248,35 @@ func TestLaunchesOfDraws(t *testing.T) {
 			assert.EqualValues(t, 11<<20, f.paramOf(last, templates.ParamDrawScores))
 		}
 	}
+}
+
+// TestFurtherPassesThatSeldomRunTakeHalf: those of draws among all tokens, unless the caller has said how many CTAs there are.
+func TestFurtherPassesThatSeldomRunTakeHalf(t *testing.T) {
+	f := openFake(t)
+	head, err := f.WrapHead(DeviceWeights{Ptr: 1 << 20, Vocab: 151936, Hidden: 64})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		spec Spec
+		half bool
+	}{
+		{Spec{Draws: ir.WithReplacement, MaxDraws: 8}, true},
+		{Spec{Draws: ir.WithoutReplacement, MaxDraws: 8, Rank: true, LogProb: ir.RawLogProb}, true},
+		{Spec{Draws: ir.WithReplacement, MaxDraws: 8, LogProb: ir.RawLogProb}, false},
+		{Spec{Draws: ir.WithReplacement, MaxDraws: 8, Truncation: ir.Truncation{TopP: true}}, false},
+		{Spec{Truncation: ir.Truncation{TopK: true}}, false},
+		{Spec{Draws: ir.WithReplacement, MaxDraws: 8, Tile: tiling.Tile{M: 128, N: 16, K: 64, Stages: 8, Cluster: 1, PingPong: true}, CTAs: 924}, false},
+	} {
+		c.spec.MaxBatch, c.spec.Chain = 8, ir.Chain{Temperature: true}
+		plan, err := head.Plan(t.Context(), c.spec)
+		require.NoError(t, err)
+		p, want := plan.b.(*cudaPlan), 924 // what the fake says it holds
+		if c.half {
+			want /= 2
+		}
+		assert.Equal(t, want, p.grid(p.further, 8), "%+v", c.spec)
+		require.NoError(t, plan.Close())
+	}
+	require.NoError(t, head.Close())
 }
 
 // TestLaunchesOfLists: the stage of listed ids is launched where something is asked for, with what it takes.

@@ -560,11 +560,16 @@ func (p *cudaPlan) waiting(k *cudaKernel) int {
 // mostJoinCTAs have a thread for each row of any batch that is not huge.
 const mostJoinCTAs = 64
 
-// grid is the CTAs of a launch. A rank that shares the GPU with others leaves them their part: all must run side by side.
+// grid is the CTAs of a launch. A rank that shares the GPU with others leaves them their part: all must run side by side. A further pass
+// that seldom has anything to do takes half of what there is, so that those who wait for its end have multiprocessors meanwhile: with all
+// of them it holds up the launch behind it, for as long as a CTA takes to come and go (docs/NOTES.md, section 25).
 func (p *cudaPlan) grid(k *cudaKernel, batch int) int {
 	g, resident := k.Manifest.Launch.Grid, k.Resident()
 	if p.share > 1 {
 		resident = max(resident/p.share/g.Cluster, 1) * g.Cluster
+	}
+	if k == p.further && p.spec.CTAs == 0 && p.spec.seldomOpen() {
+		resident = max(resident/2/g.Cluster, 1) * g.Cluster
 	}
 	return autotune.Grid(g, workOf(p.head.shape, p.head.span).Vocab, batch, resident, k.ctas)
 }

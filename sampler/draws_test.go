@@ -164,7 +164,7 @@ func TestDrawsInFurtherPasses(t *testing.T) {
 	}{
 		{drawing{8700, 1, 0, "temperature", 24}, ir.WithoutReplacement, 0, 0, 2},
 		{drawing{8700, 1, 0, "bias,temperature", 64}, ir.WithReplacement, 1, inf, 4}, // infinite, and more than a list holds
-		{drawing{200, 24, 0.5, "temperature", 64}, ir.WithReplacement, 0.7, 0, 2},    // whose largest logits the first pass has found
+		{drawing{200, 32, 0.5, "temperature", 64}, ir.WithReplacement, 0.7, 0, 2},    // whose largest logits the first pass has found
 		{drawing{300, 16, 500, "temperature", 64}, ir.WithReplacement, 1500, 0, 2},
 	} {
 		w, spec, h, rows := c.problem(t, rand.New(rand.NewPCG(5, 6)), c.kind)

@@ -94,3 +94,10 @@ func (s Spec) another(buckets []bucket, change func(r *gen.Request)) (*bucket, e
 	}
 	return &bucket{last.width, autotune.Choice{Artifact: k}}, nil
 }
+
+// seldomOpen reports whether nearly all rows are decided by their first pass: of draws among all tokens those whose list has overflowed are
+// not, and of those with replacement the few that a sum in float32 leaves open.
+func (s Spec) seldomOpen() bool {
+	c := s.Computation()
+	return c.Draws == ir.WithoutReplacement && !c.Truncation.Any() || c.FindsPeaks()
+}

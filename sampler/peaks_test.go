@@ -74,3 +74,26 @@ func TestPeaksOfTiles(t *testing.T) {
 		require.Greater(t, open, 1, "%s %s", c.tile, c.chain)
 	}
 }
+
+// A sum in float32 says more of a row's draws the fewer additions have made it. One CTA that has all 136 tiles of a vocabulary leaves rows
+// open that eight decide, and their draws are the same.
+func TestRoundingOfSums(t *testing.T) {
+	tile, err := tiling.ParseTile("m64n32k64s4c1")
+	require.NoError(t, err)
+	c := drawing{8700, 32, 0.5, "temperature", 64}
+	weights, spec, h, rows := c.problem(t, rand.New(rand.NewPCG(5, 6)), ir.WithReplacement)
+	rows.DrawCounts, rows.Temperature = []int32{int32(c.most)}, []float32{0.7}
+	want := sampler.SampleOne(t, "cpu", weights, spec, h, rows)
+	spec.Tile = tile
+	open := map[int]int{}
+	for _, ctas := range []int{1, 8} {
+		spec.CTAs = ctas
+		got := sampler.SampleOne(t, "sim:sm_90", weights, spec, h, rows)
+		require.Equal(t, want.Draws, got.Draws, "%d CTAs", ctas)
+		for _, passes := range got.Passes {
+			open[ctas] += int(passes) - 1
+		}
+	}
+	require.Less(t, open[8], open[1])
+	require.Positive(t, open[8])
+}

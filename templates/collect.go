@@ -447,5 +447,5 @@ func (c *samplers) list(row, id ptx.B32, z, score ptx.F32, last ptx.B32, listed 
 func (c *samplers) writeMass(row ptx.B32, total pair, first ptx.Pred) {
 	f, addr := c.f, c.f.B64()
 	f.MadWideU32(addr, row, ptx.Imm(8), loadPointer(f, c.sig.masses, "masses"))
-	f.StGlobalV2F32(addr, []ptx.F32{total.largest, total.sum}).If(first)
+	f.StGlobalV2F32(addr, []ptx.F32{total.largest, c.noteRounding(total.sum)}).If(first)
 }

@@ -190,9 +190,6 @@ func (r *resolver) takeMinP() {
 	r.drawsNext(open)
 }
 
-// massMargin is the share by which the sum of a row's powers, in float32, may be off what the weights add up to.
-const massMargin = 0x1p-14
-
 // massRange bounds the weight of all tokens of the row from the sums in float32: the weights are rounded besides, each by half.
 func (r *resolver) massRange(known ptx.B64) (least, most ptx.B64) {
 	f := r.f

@@ -283,9 +283,10 @@ const (
 	// shareSlack is more than 64 shares are cut off by, and a point.
 	shareSlack = 1 << 14
 	// shareMargin is the part by which a sum of shares may be off: massMargin, half of that for its own powers, and above T = 1, where
-	// scores are rounded before they are compared, 2^-22 for each unit of the reference.
-	shareMargin   = massMargin * 3 / 2
-	shareOfScores = 0x1p-22
+	// scores are rounded before they are compared, 2^-22 for each unit of the reference. fineShareMargin is that of fine sums.
+	shareMargin     = massMargin * 3 / 2
+	fineShareMargin = fineMargin * 3 / 2
+	shareOfScores   = 0x1p-22
 )
 
 // leastAndMost has the weights as shares of the sum in float32 of those of all tokens.
@@ -295,11 +296,12 @@ func (r *resolver) leastAndMost(o *order) {
 	if pair == nil {
 		pair = r.loadMass()
 	}
-	reference, mass, sane := pair[0], pair[1], f.Pred("is_sane")
+	reference, sane := pair[0], f.Pred("is_sane")
+	mass, rounding := r.roundingOf(pair[1])
 	f.SetpF32(ptx.GT, sane, mass, ptx.F32Imm(0))
 	f.SetpAndF32(ptx.LT, sane, mass, ptx.F32Imm(0x1p100), sane)
 	f.SetpAndF32(ptx.GE, sane, r.temperature, ptx.F32Imm(minWeightTemperature), sane)
-	margin := r.shares(o, reference, mass, sane)
+	margin := r.shares(o, reference, mass, rounding, sane)
 	o.sumUp(f)
 	slack, fraction := r.shareRounding(), f.B64("margin")
 	f.MulF32(margin, margin, ptx.F32Imm(0x1p63), ptx.RN)
@@ -325,8 +327,9 @@ func (r *resolver) leastAndMost(o *order) {
 	}
 }
 
-// shares sets the lane's shares, and returns the part by which their sums may be off. sane stays set where they are numbers.
-func (r *resolver) shares(o *order, reference, mass ptx.F32, sane ptx.Pred) (margin ptx.F32) {
+// shares sets the lane's shares, and returns the part by which their sums may be off: so much for rounding, and above T = 1 what the
+// reference adds. sane stays set where they are numbers.
+func (r *resolver) shares(o *order, reference, mass ptx.F32, rounding ptx.SrcF32, sane ptx.Pred) (margin ptx.F32) {
 	f := r.f
 	alpha, tau, scale, wide, above := f.F32("alpha"), f.F32("tau"), f.F32("scale"), f.F64(), f.Pred("above_one")
 	f.SetpF32(ptx.GT, above, r.temperature, ptx.F32Imm(1))
@@ -352,7 +355,7 @@ func (r *resolver) shares(o *order, reference, mass ptx.F32, sane ptx.Pred) (mar
 	margin = f.F32("share_margin")
 	f.AbsF32(margin, reference)
 	f.SelpF32(margin, margin, ptx.F32Imm(0), above)
-	f.FmaRnF32(margin, margin, ptx.F32Imm(shareOfScores), ptx.F32Imm(shareMargin))
+	f.FmaRnF32(margin, margin, ptx.F32Imm(shareOfScores), rounding)
 	return margin
 }
 
