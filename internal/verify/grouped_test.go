@@ -191,7 +191,7 @@ func TestPlainGroupingPasses(t *testing.T) {
 	dev := grouping{}.lens()
 	dev.target = device{cpu(t)}
 	for _, suite := range []string{"quick", "degenerate"} {
-		for _, c := range only(t, dev, Options{Suite: suite, Seed: 1}, func(it item) bool { return it.kind.sampler == ir.Grouped }) {
+		for _, c := range only(t, dev, Options{Suite: suite, Seed: 1}, func(it item) bool { return it.kind.sampler == ir.Grouped && named(groupedFaults, it) }) {
 			require.True(t, c.OK, "%s: %s", c.Name, c.Detail)
 		}
 	}

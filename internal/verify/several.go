@@ -30,8 +30,11 @@ func severalDraws(ctx context.Context, p *probe) error {
 
 func (p *probe) drawSeveral(ctx context.Context, kind ir.Draws, chain string) error {
 	v, n := 20011, 48
-	if p.sim {
+	switch {
+	case p.sim:
 		v, n = 301, 9
+	case !p.gpu:
+		v, n = 5003, 24
 	}
 	spec := gumbel(chain)
 	spec.Draws, spec.MaxDraws, spec.MaxBatch = kind, 12, n
