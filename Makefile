@@ -29,7 +29,7 @@ RACE_TESTS := Goroutines|Cancel|MixedBatches|CorpusEqualsReference|Seeds|Grouped
 GPU_TESTS ?= driver internal/peerprobe internal/nccl sampler internal/verify internal/bench internal/tune
 BUNDLE ?= gpu-bundle
 
-.PHONY: all build test test-short race generate fresh tools gpu-bundle fuzz lint vuln clean
+.PHONY: all build test test-short race race-packages race-tests generate fresh tools gpu-bundle fuzz lint vuln clean
 
 all: build
 
@@ -73,8 +73,13 @@ test:
 test-short:
 	$(GO) test -short ./...
 
-race:
+race: # side by side: most of each is one package, which keeps one processor busy
+	$(MAKE) --no-print-directory -j2 race-packages race-tests
+
+race-packages:
 	$(GO) test -race -skip '$(RACE_SKIP)' $(RACE)
+
+race-tests:
 	$(GO) test -race -short -run '$(RACE_TESTS)' $(RACE_SOME)
 
 # Format, vet (emit-only build too) and staticcheck, where the module proxy has it.
